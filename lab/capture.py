@@ -59,7 +59,7 @@ def start_capture(
     *,
     mtu_bytes: int = STANDARD_MTU_BYTES,
 ) -> Child:
-    """Starts to capture the SFU's link. From the moment it returns, every frame is captured.
+    """Starts to capture the SFU's link. When this function returns, every frame is captured.
 
     `Child.finish` waits until the link is quiet and completes the file.
     """

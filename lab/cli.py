@@ -212,7 +212,7 @@ def _run_all(arguments: argparse.Namespace, typed: Sequence[str]) -> int:
     code = 0
     made = []
     for name in known():
-        if name == DEMO:  # a short form of the thesis
+        if name == DEMO:  # the demo is a short form of the thesis' study
             continue
         print(f"reprise-lab: {name}", file=sys.stderr)
         newest = _newest(arguments, name) if arguments.resume is not None else None

@@ -23,7 +23,7 @@ from lab.traffic import Burst, Received, digest, read_received, start_receivers,
 GROUP = 1
 FIRST_VIEWER = PRESENTER + 1
 SPARE_S = 120.0
-"""Time that a step may take beyond what it must take, on a loaded machine."""
+"""The time that a step may take on a loaded machine, in addition to the time that it must take."""
 
 
 class LabError(RuntimeError):

@@ -35,7 +35,7 @@ class Counters:
 
     @property
     def receive_drops(self) -> int:
-        """Frames that were lost at a port before the switch saw them, as the port counted them."""
+        """Frames that a port lost, by its own count, before the switch received them."""
         return self.sum_of("reprise_port_receive_drops_total")
 
     @property
@@ -59,7 +59,7 @@ class Counters:
 
     @property
     def vanished_inside(self) -> int:
-        """How many packets are missing: they came or were made, but were neither sent nor dropped.
+        """How many packets are missing: received or made, but neither sent nor counted as dropped.
 
         Packets that still wait in the switch are not missing.
         """

@@ -1,4 +1,4 @@
-"""Matches each packet that arrived at the SFU with its copies and measures their delays. Pure.
+"""Matches each packet that arrived at the SFU with its copies and measures their delays. No I/O.
 
 The method is the thesis' (section 3.3): both directions are seen at one point of the SFU's link; a
 packet and its copies share a unique payload; delay is a copy's time minus the packet's time.

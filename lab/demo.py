@@ -151,7 +151,7 @@ def results_folder(final: Path) -> Iterator[Path]:
     except KeyboardInterrupt:
         with deaf_to_signals():
             shutil.rmtree(partial)
-            with contextlib.suppress(OSError):  # others' results are in it
+            with contextlib.suppress(OSError):  # other results are in it
                 final.parent.rmdir()
         raise
     except BaseException:

@@ -1,4 +1,4 @@
-"""Writes files that appear whole or not at all, and locks folders for one process at a time."""
+"""Replaces files atomically, and locks folders for one process at a time."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Ethernet, IPv4 and UDP headers as bytes (RFC 791, RFC 768, RFC 1071). Pure."""
+"""Ethernet, IPv4 and UDP headers as bytes (RFC 791, RFC 768, RFC 1071). No I/O."""
 
 import struct
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ PROTOCOL_UDP = 17
 
 @dataclass(frozen=True, slots=True)
 class UdpFrame:
-    """The fields that the analysis reads of a UDP datagram in an Ethernet frame."""
+    """The fields of a UDP datagram and of its Ethernet frame that the lab's analysis reads."""
 
     eth_src: str
     eth_dst: str
@@ -74,7 +74,7 @@ def udp_frame(datagram: UdpFrame) -> bytes:
 
 
 def parse_udp(frame: bytes) -> UdpFrame | None:
-    """The datagram in `frame`, or None for anything but a whole, unfragmented UDP datagram."""
+    """The datagram in `frame`; None if the frame has no complete, unfragmented UDP datagram."""
     if len(frame) < HEADERS_LEN_BYTES or frame[12:14] != b"\x08\x00" or frame[23] != PROTOCOL_UDP:
         return None
     if struct.unpack_from("!H", frame, 20)[0] & 0x3FFF:

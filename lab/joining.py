@@ -1,7 +1,6 @@
-"""Signs hosts in to a conference, by the hello packets that docs/join.md describes.
+"""Registers hosts' UDP sockets with a conference by hello packets (docs/join.md: "signs in").
 
-By a hello, a host signs in one of its sockets. The lab sends hellos as Ethernet frames, because no
-kernel has the hosts' addresses.
+The lab sends hellos as Ethernet frames, because no kernel has the hosts' addresses.
 """
 
 import selectors
@@ -39,11 +38,10 @@ class Leg:
 
 
 def sign_in(site: Site, legs: Mapping[Participant, Leg]) -> None:
-    """Signs in each participant's socket, from UDP port 5004.
+    """Signs in each participant's socket (UDP port 5004) by hello packets.
 
-    A few sockets are signed in at a time, as when people join.
-
-    Raises `ChildError` if a participant gets no welcome from the service.
+    Signs in only a few sockets at a time, as when people join one after the other. Raises
+    `ChildError` if a participant gets no welcome from the service.
     """
     everybody = [*legs.items()]
     for first in range(0, len(everybody), AT_ONCE):

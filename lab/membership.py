@@ -1,4 +1,4 @@
-"""Judges a changing group: exactly one version of it must forward each packet. Pure."""
+"""Judges a changing group: exactly one version of it must forward each packet. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def possible_versions(versions: Sequence[Version], arrived_ns: int, last_ns: int
 
 
 def find_mixtures(packets: Sequence[Packet], versions: Sequence[Version]) -> list[Mixture]:
-    """The packets whose copies, as an ordered list, match no version possible at their time.
+    """The packets whose copies, as an ordered list, match no version possible at that time.
 
     Versions only advance, so no packet may match an older version than an earlier packet matched.
     `versions` must be in the order of the commands. A packet without copies is judged at its

@@ -57,7 +57,7 @@ class Namespace:
         return NAMESPACES / self.name
 
     def command(self, argv: Sequence[str]) -> list[str]:
-        """The command that runs `argv` inside. Unlike `ip netns exec`, it leaves mounts alone."""
+        """The command that runs `argv` inside. Unlike `ip netns exec`, it changes no mounts."""
         return ["nsenter", f"--net={self.path}", "--", *argv]
 
     def run(self, argv: Sequence[str], *, timeout_s: float = 120.0) -> str:
@@ -67,7 +67,7 @@ class Namespace:
         return Child(self.command(argv), log)
 
     def call(self, function: Callable[[], Result]) -> Result:
-        """Calls `function` inside, in a thread of its own."""
+        """Calls `function` in the namespace, in a thread of its own."""
 
         def inside() -> Result:
             enter(str(self.path))
@@ -77,7 +77,7 @@ class Namespace:
             return executor.submit(inside).result()
 
     def set_offload(self, interface: str, *, on: bool) -> None:
-        """Turns transmit checksum offload on or off. If off, senders write whole checksums."""
+        """Turns transmit checksum offload on or off. If off, the kernel writes checksums."""
         self.run(["ethtool", "-K", interface, "tx", "on" if on else "off"])
 
     def udp_counters(self) -> dict[str, int]:
@@ -187,7 +187,7 @@ class Star(Network):
         )
 
     def _bridge_at(self, port: str) -> str:
-        """The bridge to which `port` belongs; here there is only one."""
+        """The bridge to which `port` belongs: in this class always the only one."""
         return self._bridges[0]
 
     def _attach(self, port: str, mac: str) -> None:
@@ -196,14 +196,14 @@ class Star(Network):
         self._know(port, mac)
 
     def _know(self, port: str, mac: str) -> None:
-        """Tells a bridge behind which of its ports an address is, so that no copy is flooded."""
-        # Not "add": the bridge may have learnt the address already.
+        """Enters `mac` behind `port` in a bridge's table, so that no copy is flooded."""
+        # `replace` instead of `add`, because the bridge may have learnt the address already.
         entry = [mac, "dev", port, "master", "static"]
         run(["bridge", "-n", self.bridge.name, "fdb", "replace", *entry])
 
 
-# Writes to /proc, because a minimal system lacks sysctl(8). A kernel without IPv6 has nothing to
-# turn off.
+# The script writes to /proc, because a minimal system lacks sysctl(8). A kernel without IPv6 lacks
+# these files.
 _DISABLE_IPV6 = """
 for switch in /proc/sys/net/ipv6/conf/all/disable_ipv6 \\
               /proc/sys/net/ipv6/conf/default/disable_ipv6; do

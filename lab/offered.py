@@ -1,4 +1,4 @@
-"""Computes the load of a run: the streams of all senders, their viewers and packets. Pure."""
+"""Computes the load of a run: the streams of all senders, their viewers and packets. No I/O."""
 
 import itertools
 import math
@@ -46,9 +46,9 @@ def copies_due(
 
 
 def copies_missing(due: Mapping[tuple[int, int], int], slots: Iterable[Slot]) -> int:
-    """Counts the copies that a viewer should have got and never got.
+    """Counts the copies that viewers should have got but never got.
 
-    A surplus of copies of another stream or at another viewer does not make up for them.
+    A surplus of copies of another stream or at another viewer does not make up for missing copies.
     """
     came = {(slot.stream, slot.participant): slot.copies - slot.duplicates for slot in slots}
     return sum(max(0, n - came.get(where, 0)) for where, n in due.items())

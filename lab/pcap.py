@@ -1,4 +1,4 @@
-"""The classic pcap file format with nanosecond timestamps, Ethernet link type. Pure."""
+"""The classic pcap file format with nanosecond timestamps, Ethernet link type. No I/O."""
 
 import struct
 from collections.abc import Iterator

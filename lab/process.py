@@ -1,4 +1,4 @@
-"""Child processes of the lab: they end when the lab ends, however it ends."""
+"""Child processes of the lab. They end when the lab ends, even if the lab is killed."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ def dying_with_parent(argv: Sequence[str]) -> list[str]:
 class Child:
     """A running process in its own session: Ctrl-C reaches only the lab, which ends the process.
 
-    It runs in the repository's root; its standard output and error go to `log`.
+    The process runs in the repository's root; its standard output and error go to `log`.
     """
 
     def __init__(self, argv: Sequence[str], log: Path) -> None:
@@ -186,14 +186,14 @@ def run(argv: Sequence[str], *, timeout_s: float = 120.0, stdin: str = "") -> st
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:
-    """Signals processes. Ignores those that have ended: their next use reports that they ended."""
+    """Signals processes. Ignores processes that have ended: their next use reports this."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
 
 
 class InTurn:
-    """Something with processes that are stopped while others are measured (`lab.bench.turns`)."""
+    """Has processes that are stopped while others are measured (`lab.bench.turns`)."""
 
     __slots__ = ()
     pids: tuple[int, ...]
@@ -232,8 +232,8 @@ def deaf_to_signals() -> Iterator[None]:
 def interrupt_on_termination() -> None:
     """Makes SIGTERM and SIGHUP unwind the program as Ctrl-C does, and makes Ctrl-C work.
 
-    A script's background job starts with SIGINT ignored, but somebody who sends it SIGINT wants it
-    to end.
+    A shell starts a script's background job with SIGINT ignored. This function undoes that, so that
+    SIGINT ends the program.
     """
 
     def interrupt(signal_number: int, frame: object) -> None:

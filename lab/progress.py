@@ -1,4 +1,4 @@
-"""The progress bar and its time left. Pure."""
+"""The progress bar and its time left. No I/O."""
 
 from dataclasses import dataclass
 

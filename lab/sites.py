@@ -7,9 +7,9 @@
 
 A host is no more than an address, and one namespace has the hosts' ends of all pairs: `lab.meter`
 makes the hosts' packets and receives their copies before the kernel processes them. The load runs
-on one processor, the SFU on another. The kernel works for a copy on the processor that sends the
-copy, which is the SFU's. The SFU's namespace gets an address and a route to every host if a row
-needs these (`give_address`).
+on one processor, the SFU on another. The kernel processes a copy on the processor that sends
+it: the SFU's. The SFU's namespace gets an address and a route to every host if a row needs these
+(`give_address`).
 """
 
 import contextlib
@@ -34,7 +34,8 @@ SFU_UDP_PORT = 5004
 """The UDP port to which a stream is sent by default: RTP's port of RFC 3551, section 8."""
 VIEWER_UDP_PORT = 6000
 RTP_SSRC = 1000
-"""The SSRC of every stream. Janus requires it of a remote publisher (lab/rows/janus.py)."""
+"""The SSRC of every stream. It has this value because Janus drops packets of a remote publisher
+with another SSRC (lab/rows/janus.py)."""
 SFU_CPU = int(os.environ.get("REPRISE_SFU_CPU", "0"))
 LOAD_CPU = int(os.environ.get("REPRISE_LOAD_CPU", "1"))
 """The processors of the SFU and of the load. For an experiment with `processors` the command line
@@ -128,7 +129,7 @@ class Site(Network):
         """The ip(8) commands by which the SFU's namespace gets a route to every participant."""
 
     def give_address(self) -> None:
-        """Gives the SFU's kernel `SFU_IP` and routes to everybody. Harmless when repeated."""
+        """Gives the SFU's kernel `SFU_IP`, and routes to every host. Harmless when repeated."""
         prefix_len = 24 if len(self.links) == 1 else 32
         address = f"address replace {SFU_IP}/{prefix_len} dev {self.links[0].sfu_interface}\n"
         run(["ip", "-n", self.sfu.name, "-batch", "-"], stdin=address + self._routes())
@@ -250,7 +251,10 @@ class StreamPerPort(ScaledSite):
 
 
 class Queued(ScaledSite):
-    """All streams are behind one port, which has a queue for each sender's processor."""
+    """All streams are behind one port, which has as many queues as there are streams.
+
+    `lab.bench.scaling` sends each stream from a processor of its own.
+    """
 
     topology = "queued"
 

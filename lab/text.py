@@ -1,4 +1,4 @@
-"""Text tables. Pure."""
+"""Text tables. No I/O."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from lab.delays import Summary
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with a rule under its header. The first column is aligned left, the others right."""
+    """A table with a rule under its header. The first column is left-aligned, the others right."""
     widths = [max(len(row[idx]) for row in (header, *rows)) for idx in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:

@@ -31,7 +31,7 @@ PADDING = b"x"
 SPIN_NS = 200_000
 """For this long before a deadline the sender spins, because a sleep ends late by tens of us."""
 QUIET_S = 0.3
-"""When receivers and captures are told to finish, they end after nothing came for this long."""
+"""After standard input has ended, a receiver or capture ends when nothing arrived for this long."""
 READY = "ready:"
 RECEIVE_BUFFER_BYTES = 8 << 20
 SO_TIMESTAMPNS = 35
@@ -55,7 +55,7 @@ def sequence_of(data: bytes) -> int | None:
 
 
 def digest(data: bytes) -> str:
-    """A short hash of a payload, to compare what was sent with what came."""
+    """A short hash of a payload, to compare sent payloads with received ones."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
@@ -98,7 +98,7 @@ class Received:
     src_port: int
 
 
-# # Functions that the lab calls.
+# Functions that the lab calls.
 
 
 def start_sender(namespace: Namespace, burst: Burst, log: Path) -> Child:
@@ -132,7 +132,7 @@ def read_received(path: Path) -> list[Received]:
 _THIS = [sys.executable, "-m", "lab.traffic"]
 
 
-# # Functions that run inside the namespaces.
+# Functions that run inside the namespaces.
 
 
 def _send(burst: Burst) -> None:
@@ -187,7 +187,7 @@ def _receive(path: Path, specifications: Sequence[str]) -> None:
 
 
 def until_quiet(selector: selectors.BaseSelector, ready: str) -> Iterator[selectors.SelectorKey]:
-    """Prints `ready`, then yields what can be read, until standard input ends and all is quiet."""
+    """Prints `ready`; yields readable sockets until standard input ends and they are quiet."""
     stdin = selector.register(sys.stdin, selectors.EVENT_READ)
     print(ready, flush=True)
     timeout_s: float | None = None

@@ -87,7 +87,7 @@ def sdp_for(sdp: str, ip: str, udp_port: int) -> str:
 
 
 class Watching:
-    """A viewer's ffmpeg, which decodes what comes and writes a hash of every frame."""
+    """A viewer's ffmpeg, which decodes the received packets and writes a hash of every frame."""
 
     def __init__(self, video: Video, viewer: int, namespace: Namespace, folder: Path) -> None:
         self.viewer = viewer
@@ -116,7 +116,7 @@ class Watching:
         return int(counts[-1]) if counts else 0
 
     def finish(self) -> Watched:
-        """Waits until nothing more comes, ends the stream, and reads the decoded frames' hashes."""
+        """Waits until no more packets arrive, ends the stream, reads decoded frames' hashes."""
         seen, changed_s = "", time.monotonic()
         while time.monotonic() - changed_s < QUIET_S:
             now = f"{self.n_frames()} {self._queue()}"

@@ -11,12 +11,12 @@ from aom import UDP_PORT, request
 from counter import COMMAND_BYTES_MAX
 
 ANSWER_PORT = 60006
-"""The port from which replicas answer. They use it among themselves, too."""
+"""The port from which replicas answer. Replicas also use this port among themselves."""
 PATIENCE_S = 0.1
 
 
 def main() -> None:
-    """Sends one command after the other, and each again until it is answered."""
+    """Sends one command after the other; repeats each until a quorum answers it."""
     group, own, name, count = *sys.argv[1:4], int(sys.argv[4])
     replicas = {(replica, ANSWER_PORT) for replica in sys.argv[5:]}
     # With 3f+1 replicas, of which f may lie, a quorum is 2f+1 equal answers.

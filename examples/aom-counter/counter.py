@@ -18,8 +18,8 @@ Number = tuple[int, int]
 COMMAND_BYTES_MAX = 200
 ADD_MAX = 10**9
 CLIENTS_MAX = 1000
-"""So many clients' last answers are kept. All replicas forget the same client first, the one that
-has been silent for longest."""
+"""The number of clients whose last answer a replica keeps. All replicas forget the same client
+first: the client whose last command is the oldest."""
 
 EPOCH_LAST = NUMBER_LAST = 2**32 - 1
 COMMAND = re.compile(

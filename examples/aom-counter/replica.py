@@ -4,8 +4,8 @@
 
 All replicas apply the same commands in the same order, without asking each other, as long as
 nothing is lost. A replica that misses numbers asks the others, and believes one that shows a
-message's certificate. Numbers that all have missed are skipped by all. docs/aom.md describes the
-protocol, and where it trusts the other replicas.
+message's certificate. If all replicas have missed a number, all of them skip it. docs/aom.md
+describes the protocol, and where it trusts the other replicas.
 
 Requests and datagrams come from anybody: counter.py decodes them.
 """
@@ -28,12 +28,12 @@ REPAIR_PORT = 60006
 ASK_EVERY_S = 0.02
 ANSWERS_MAX = 1000
 HISTORY_MAX = 100_000
-"""At least this many of the last messages are kept for the other replicas. A replica that misses an
-older message must get it elsewhere."""
+"""The least number of last messages that a replica keeps for the other replicas. A replica that
+misses an older message cannot get it from the other replicas."""
 
 
 class History:
-    """The last messages, by their numbers. Two threads use it."""
+    """The last messages, by their numbers. Two threads use a history, so it has a lock."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -59,7 +59,7 @@ class History:
                     del self._proved[number]
 
     def pass_by(self, number: Number) -> None:
-        """Declares that this replica has all messages up to this number that it will ever get."""
+        """Declares that this replica gets no more messages with this number or a lower one."""
         with self._lock:
             self._passed = max(self._passed, number)
 
@@ -111,7 +111,7 @@ class Replica:
             self.take(event)
 
     def take(self, event: Event) -> None:
-        """Handles an event. Before a new epoch's first event, gets the old epoch's lost end."""
+        """Handles an event. Before a new epoch's first event, repairs the old epoch's end."""
         if not isinstance(event, Message | DropNotification):
             sys.exit(f"the sequencer equivocates: {event}")
         first = event.sequence if isinstance(event, Message) else event.first
@@ -129,7 +129,7 @@ class Replica:
             self.repair(event.epoch, first, event.last)
 
     def finish_epoch(self, epoch: int) -> None:
-        """Asks the others how far they got in an epoch that is over, and gets what is missing."""
+        """Asks others for the last number of a finished epoch, and gets missing messages."""
         ends = self.ask(epoch, 1, NUMBER_LAST, wants_last=True)
         last = max((end.number[1] for end in ends if end is not None), default=0)
         own = self.history.last_of(epoch)
@@ -137,7 +137,7 @@ class Replica:
             self.repair(epoch, own + 1, last)
 
     def repair(self, epoch: int, first: int, last: int) -> None:
-        """Gets missing messages from others; skips numbers that all dropped, maybe billions."""
+        """Gets missing messages from others; skips numbers that all missed, maybe billions."""
         while first <= last:
             found = [it for it in self.ask(epoch, first, last) if it is not None]
             proved = min(found, key=lambda it: it.number, default=None)
@@ -173,7 +173,7 @@ class Replica:
         answers: dict[str, Proved | None] = {}
         while len(answers) < len(self.others):
             for other in self.others - answers.keys():
-                with contextlib.suppress(OSError):  # It is asked again.
+                with contextlib.suppress(OSError):  # The loop asks again.
                     self.socket.sendto(question.to_bytes(), (other, REPAIR_PORT))
             until = time.monotonic() + ASK_EVERY_S
             while (left := until - time.monotonic()) > 0 and len(answers) < len(self.others):
@@ -204,7 +204,7 @@ class Replica:
             elif isinstance(said, Question):
                 answer = self.history.answer(said)
                 if answer is not None:
-                    with contextlib.suppress(OSError):  # It is asked again.
+                    with contextlib.suppress(OSError):  # The other replica asks again.
                         self.socket.sendto(self.newest(answer).to_bytes(), (who, port))
 
     def newest(self, answer: Answer) -> Answer:
@@ -227,7 +227,7 @@ def is_proved(verify: Callable[[bytes, bytes], bool], proved: Proved, question: 
     try:
         is_of_number = proved_number(proved.certificate) == proved.number
         return is_of_number and verify(proved.certificate, proved.message)
-    except Error:  # It is no certificate.
+    except Error:  # The bytes are no certificate.
         return False
 
 

@@ -4,8 +4,8 @@
 
 TALKER and LISTENER are names of JACK ports. For each click the program prints a line with the delay
 at each listener, in samples and in the order of the listeners; a -1 says that the click did not
-reach the listener. The times are those of JACK's server, so the delay includes a cycle that the
-server skips.
+reach the listener. Times are frame times of the JACK server. They go on when the server skips a
+cycle, so a skipped cycle counts as delay.
 """
 
 import random
@@ -18,7 +18,8 @@ from lab.baselines.jack_client import LIMIT_S, JackClient, Samples
 
 CLICK_SAMPLES = 48
 LOUD = 0.2
-"""The amplitude at which a click begins. Opus rings before and after a click, but not so loud."""
+"""A click begins with the first sample above this amplitude. The ringing of Opus around a click
+stays below this amplitude."""
 SPACING_SAMPLES = 9_600
 """The time between two clicks, 200 ms. It is also the longest delay that can be measured."""
 

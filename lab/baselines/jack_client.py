@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 LIMIT_S = 120.0
-"""How long a connection waits for its ports."""
+"""How long `JackClient.connect` waits for the two ports to exist."""
 _OUTPUT, _INPUT = 2, 1
 _AUDIO = b"32 bit float mono audio"
 _NO_START_SERVER = 1
@@ -83,7 +83,7 @@ class JackClient:
             raise SystemExit(f"{self._name}: JACK does not let it take part")
 
     def connect(self, source: bytes, to: bytes) -> None:
-        """Connects two ports as soon as both are there."""
+        """Connects two ports; waits until both exist."""
         until_s = time.monotonic() + LIMIT_S
         while self._jack.jack_connect(self._client, source, to) != 0:
             if time.monotonic() > until_s:

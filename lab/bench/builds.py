@@ -36,7 +36,7 @@ TURN_S = 0.1
 BEYOND_WHAT_CAME = 1.2
 BELOW = 0.4
 """The rate at which processor time is measured, as a share of what the slower build carries. At
-this rate a forwarder that waits by sleeping has time to sleep."""
+this rate a forwarder that waits by sleeping finds time to sleep."""
 ANSWER_TIMEOUT_S = 120.0
 SET_S = 1.5
 """The approximate duration of one pair of runs, an old and a new build, at both rates."""
@@ -69,8 +69,8 @@ def serve(forwarder: Forwarder, n_viewers: int) -> None:
     Each line is a rate to offer in copies a second; 0 asks for the most that the forwarder carries.
     """
     with running(forwarder, n_viewers) as (site, set_up), contextlib.ExitStack() as stack:
-        # A process that SIGSTOP has stopped cannot end, so the forwarder is let run again before it
-        # is ended.
+        # A process that SIGSTOP has stopped cannot end, so the forwarder gets SIGCONT before it is
+        # ended.
         stack.callback(set_up.go_on)
         load.settle(site, n_viewers)
         set_up.stand()

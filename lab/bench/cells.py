@@ -50,8 +50,8 @@ def each(
 ) -> Iterator[Cell]:
     """Yields the cells one after the other and shows a progress bar.
 
-    `cell_s` is the bar's first guess at the time of a cell. The caller adds to `failures` what
-    could not be measured.
+    `cell_s` is the time of a cell that the bar assumes until the first cell is done. The caller
+    adds a line to `failures` for each thing that could not be measured.
     """
     began_s = time.monotonic()
     for number, cell in enumerate(cells):

@@ -21,7 +21,8 @@ FANOUTS = (1, 4, 16, 64, 256)
 PUSH_S, PUSHES = 0.2, 8
 """How long and how often frames are pushed as fast as possible. The median is the result."""
 LATENCY_RATE_PPS = 360.0
-"""The packet rate of 4 Mbit/s in 1400-byte packets, which is the thesis' stream."""
+"""The packet rate of 4 Mbit/s in 1400-byte packets, a stream of the thesis (docs/lab.md names
+it)."""
 
 
 @dataclass(slots=True)
@@ -53,10 +54,10 @@ class Meter(Runner):
 
 
 def cpu_ns_per_copy(wait: str, probe: Probe | None) -> float:
-    """The processor time a copy, in nanoseconds.
+    """The processor time per copy, in nanoseconds.
 
     A forwarder that spins occupies its processor all the time, also before and after the load, so
-    its time a copy is the time between two copies. The same holds if the kernel forwards on the
+    its time per copy is the time between two copies. The same holds if the kernel forwards on the
     sender's processor; then the time includes the sender's own work.
     """
     if probe is None or not probe.run.copies or probe.cpu_s is None:
@@ -109,8 +110,7 @@ def delays(
 ) -> tuple[list[float], list[float]]:
     """Offers packets; returns the delay of each packet's first copy and of its last copy, in us.
 
-    Each packet's sample is kept in the file `kept`. The result leaves out packets of which a copy
-    was lost.
+    The file `kept` gets a sample of each packet. The result leaves out packets that lack a copy.
     """
     load.offer(site, fanout, LATENCY_RATE_PPS, seconds, sample_every=1, samples=kept)
     whole = [one for one in numbers_of(load.Sample, kept) if one.copies == fanout]

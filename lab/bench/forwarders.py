@@ -15,7 +15,7 @@ from lab.sites import OnePort, Participant, Stream
 from lab.switch import REPLICATION_PROGRAM
 
 RAW = "raw"
-"""This name stands in place of a row's name: nothing forwards, one processor only pushes frames.
+"""The value of `Forwarder.row` when nothing forwards: one processor only pushes frames.
 
 The rate of these frames is the upper limit for all forwarders.
 """
@@ -70,12 +70,12 @@ RELAY = Forwarder("xdp_relay", "", in_kernel.PORT, in_kernel.SHARED)
 """The hand-written XDP program that the kernel engine is compared with."""
 NATIVE = Forwarder("p4_replication", "native", "afxdp", "spin")
 TICKS_MIN = 100
-"""With this many ticks the kernel's share is known to within some percent."""
+"""With this many timer ticks, the kernel's share of them is accurate to a few percent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ticks:
-    """Timer ticks that met processes in their own code (`user`) and in the kernel (`system`)."""
+    """Timer ticks that found processes in user code (`user`) or in the kernel (`system`)."""
 
     user: int = 0
     system: int = 0
@@ -91,7 +91,7 @@ class Ticks:
 
 
 def ticks_of(pids: Iterable[int]) -> Ticks:
-    """Returns the ticks of processes since they started, without processes that have ended."""
+    """Returns the ticks of processes since they started; leaves out processes that have ended."""
     user, system = 0, 0
     for pid in pids:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):

@@ -3,13 +3,14 @@
 Compares the kernel engine with a hand-written relay in XDP and with the native engine on AF_XDP.
 
 The forwarders take turns (`lab.bench.turns`). The kernel engine and the relay make the copies on
-the processor of the load, the process that sends the packets; an AF_XDP forwarder has a processor
+the processor of the load (the process that sends the packets); an AF_XDP forwarder has a processor
 to itself. First an XDP program counts the copies of each forwarder (the XDP sink). Then, in shorter
 trials, a tcx program counts the copies (the tcx sink). For the tcx sink the kernel makes a packet
 (an skb) of each copy, which is work of a receiving host's stack, not of an SFU. Last, the processor
 time of each forwarder is measured, first while the forwarder is idle, then while it forwards the
-thesis' fastest stream to the thesis' largest number of viewers. In this measurement the kernel
-forwards in a kernel thread, because the processor time of a thread is known.
+fastest stream of the thesis (docs/lab.md names it) to the thesis' largest number of viewers. In
+this last measurement the kernel forwards in a kernel thread of its own, because the kernel accounts
+processor time by thread.
 """
 
 import time

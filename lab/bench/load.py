@@ -16,7 +16,7 @@ from lab.sites import LOAD_CPU, SFU_IP, Link, OnePort, Stream, on_cpu
 FRAME_LEN_BYTES = 1400
 SETTLE_RATE_PPS, SETTLE_S = 200.0, 0.1
 SPARE_S = 120.0
-"""How long a run may take beside the sending: for its start and its wait for the last copy."""
+"""How long a run may take besides sending: for its start and its wait for the last copy."""
 SAMPLES_PER_S = 300.0
 SINK_BEGINS_S = 0.2
 """How long a load takes to start its sink."""
@@ -60,12 +60,12 @@ class Run:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing was sent, a copy never came, or a copy came twice."""
+        """Whether nothing was sent, a copy never arrived, or a copy arrived twice."""
         return self.sent == 0 or self.copies != self.sent * self.n_viewers
 
     @property
     def late_share(self) -> float:
-        """The share of the copies that came after the last packet was sent."""
+        """The share of the copies that arrived after the last packet was sent."""
         return 1.0 - self.copies_while_sending / self.copies if self.copies else 0.0
 
     @property
@@ -81,7 +81,7 @@ class Run:
 
     @property
     def audio_loss(self) -> float:
-        """The share of the second stream's copies that never came; 0 without a second stream."""
+        """The share of the second stream's copies that never arrived; 0 without a second stream."""
         return 1.0 - self.audio_copies / max(1, self.audio_sent * self.n_viewers)
 
     @property
@@ -92,7 +92,7 @@ class Run:
 
     @property
     def is_lossless(self) -> bool:
-        """Whether every copy came once and the forwarder kept up."""
+        """Whether every copy arrived once and the forwarder kept up."""
         return not self.is_lost and not self.is_late
 
 
@@ -211,8 +211,8 @@ def push(site: OnePort, io: str, cpu: int, n_pushes: int, seconds: float) -> flo
     from_sfu = replace(site.links[0], host_interface=site.links[0].sfu_interface)
     argv = [*arguments(from_sfu, stream_of(site), _first(site)), "--push", io]
     argv += ["--seconds", f"{seconds:.3f}"]
-    # Only the sink of a load counts copies. So a load runs here that sends almost nothing, and it
-    # is ended after the pushes.
+    # Only the sink of a load counts copies. So a load that sends almost nothing runs here, and ends
+    # after the pushes.
     sink = [*_argv(site, 1, 1, n_pushes * (seconds + SPARE_S)), "--xdp-sink"]
     with (
         tempfile.TemporaryDirectory(prefix="reprise-bench-") as folder,

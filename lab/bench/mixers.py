@@ -197,10 +197,10 @@ def _p4_conference(stage: _Stage, clients: int) -> Ports:
 
 
 def _sign_in(row: ConferenceService) -> None:
-    """Signs in the UDP ports that JackTrip clients use afterwards.
+    """Registers with the service the UDP ports that JackTrip clients use afterwards.
 
-    A client signs in its port by a hello packet, which JackTrip does not send. The ports stay
-    signed in without further hellos, because `silence_s` is a day.
+    A client registers (signs in) its port by a hello packet, which JackTrip does not send. The
+    ports stay registered without further hellos, because `silence_s` is a day.
     """
     quality = {"name": "one", "max_kbps": MAX_KBPS, "leg": LEG}
     joined = [(number, f"c{number}", row.join(f"c{number}")) for number in (1, 2)]

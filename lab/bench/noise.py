@@ -21,7 +21,8 @@ SHARE_MAX = 0.02
 """The processor time that others may use on a trial's processors in all, as a share of the trial's
 duration."""
 TICKS_MIN = 2
-"""Fewer ticks of stolen time are ignored, because a single one may be a rounding error."""
+"""If the host stole fewer ticks than this, they are ignored, because a single tick may be a
+rounding error."""
 STEPS_MAX = 3
 """How often a step that other processes disturb is measured at most."""
 Measured = TypeVar("Measured")
@@ -42,7 +43,7 @@ class Noise:
 
 
 class Listener:
-    """Watches the processors from its creation on; `noise` returns what others used since."""
+    """Watches the processors from its creation on; `noise` returns what others used since then."""
 
     def __init__(self, cpus: Sequence[int] = (SFU_CPU, LOAD_CPU)) -> None:
         self._cpus = frozenset(cpus)
@@ -57,7 +58,7 @@ class Listener:
         return Noise(max(0, ran_ns) / 1e9, ticks / os.sysconf("SC_CLK_TCK"))
 
     def _others(self) -> dict[int, int]:
-        """The processor time of others on these processors so far, in ns by process id."""
+        """The processor time of other processes on these processors so far, in ns by process id."""
         found: dict[int, tuple[int, int]] = {}
         for place in Path("/proc").iterdir():
             if not place.name.isdecimal():

@@ -34,8 +34,8 @@ SWEEPS = 3
 """How often all rates are offered, one after the other. The results are the medians, because the
 machine's speed changes from second to second."""
 PAIRS = 6
-"""After the sweeps, the highest offered rate and the rate at which the most copies came are offered
-right after each other, this many times."""
+"""After the sweeps, the highest offered rate and the rate at which the most copies arrived are
+offered right after each other, this many times."""
 CAPACITY_S = 16.0
 """About how long it takes to find the capacity."""
 CELL_S = (SWEEPS * len(OFFERED) + 2 * PAIRS) * (STEP_S + SPARE_S) + CAPACITY_S
@@ -99,12 +99,12 @@ def _offer(
 
 
 def capacity(offer: Callable[[Trial], load.Run], n_viewers: int) -> float:
-    """Finds the packets a second at which the most copies come.
+    """Finds the rate of packets a second at which the most copies arrive.
 
     `offer` makes one trial. The trial's rate is in copies a second.
 
     The search begins below the capacity, because a forwarder whose rate falls under overload would
-    not show its peak otherwise.
+    otherwise not show its peak.
     """
     return max(1.0, drive(peak_search(FULL), offer)) / n_viewers
 

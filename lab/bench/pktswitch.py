@@ -43,7 +43,7 @@ def overhead_ns(row: FanoutRow) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A comparison: a forwarder on sockets, and the one that does the same without sockets."""
+    """Compares a forwarder on sockets with its counterpart `beyond`, which uses no sockets."""
 
     sockets: Forwarder
     beyond: Forwarder

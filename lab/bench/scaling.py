@@ -130,7 +130,7 @@ def offer(up: Up, trial: Trial) -> Run:
 
 
 def together(said: Sequence[dict[str, float]], fanout: int) -> Run:
-    """Combines several loads: adds their counts, keeps the least and most copies of a viewer."""
+    """Combines several loads' results: adds counts, keeps a viewer's least and most copies."""
     sums = {
         name: int(sum(one[name] for one in said))
         for name in ("sent", "copies", "copies_while_sending", "refusals", "others")
@@ -159,8 +159,8 @@ def measure(cell: Cell, probes: list[Probe]) -> list[ScalingRow]:
         ups: list[Up] = []
         for forwarder in cell.forwarders:
             up = stack.enter_context(_up(cell, forwarder, folder / str(len(ups)), probes))
-            # A process that SIGSTOP has stopped cannot end, so the forwarder is let run again
-            # before it is ended.
+            # A process that SIGSTOP has stopped cannot end, so the forwarder gets SIGCONT before it
+            # is ended.
             stack.callback(up.go_on)
             offer(up, Trial(SETTLE_PER_S, SETTLE_S, "settle"))
             up.stand()

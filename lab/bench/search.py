@@ -1,22 +1,21 @@
 """Searches for the highest lossless rate and for the peak, by trials as in RFC 2544, section 26.1.
 
-The search only plans trials and judges their results: this module has no side effects ("pure").
+The search only plans trials and judges their results: this module has no side effects.
 
 A trial sends packets at a rate for some time, waits until the forwarder sends no more copies of
-them, and counts the copies. Short trials
-find the rate: a low rate is doubled until a trial fails (or halved until one passes), then the gap
-between the highest rate that passed and the lowest that failed is halved again and again. In this
-way a forwarder that collapses under overload meets little overload before its limit is known. In a
-short trial a forwarder's queues can take up packets for which it is too slow, so a late copy counts
-as lost. Long trials decide: the rate is lowered by 3, 6, 9 ... % until a trial loses nothing. Long
-trials are long enough to fill any queue, and they fail only by loss; their share of late copies is
-reported separately.
+them, and counts the copies. Short trials find the rate: a low rate is doubled until a trial fails
+(or halved until one passes), then the gap between the highest rate that passed and the lowest that
+failed is halved again and again. In this way a forwarder that collapses under overload meets little
+overload before its limit is known. In a short trial a forwarder's queues can take up packets for
+which it is too slow, so a late copy counts as lost. Long trials decide: the rate is lowered by 3,
+6, 9 ... % until a trial loses nothing. Long trials are long enough to fill any queue, and they fail
+only by loss; their share of late copies is reported separately.
 
-A short trial that fails is repeated twice, and the rate fails only if a repetition fails too. So a
-moment in which something else took the processor makes one trial fail, but not the rate.
+A short trial that fails is repeated twice, and the rate fails only if a repetition fails too. So if
+another process takes the processor for a moment, one trial fails, but not the rate.
 
 Last, rates beyond the lossless one are offered, each several times. For each offered rate, the
-median of the rates at which copies came is taken; the largest median is the peak.
+median of the rates at which copies arrived is taken; the largest median is the peak.
 """
 
 import math
@@ -44,7 +43,7 @@ Most rates at which packets are lost lose some in this preceding trial already.
 """
 KEPT_UP = 0.97
 FINE = 1.03
-"""Rates this close count as the same.
+"""Two rates count as equal if they differ by at most this factor.
 
 Short trials end when the lowest failed rate is within this factor of the highest passed rate.
 """
@@ -53,13 +52,13 @@ SHORT_MAX = 2
 load can send no more. A single doubling does not show this, because the load may have had no
 processor for a moment."""
 DECIDING_MAX = 9
-"""How many rates are tried with deciding trials. The last is a third of the first."""
+"""How many rates are tried with deciding trials. The last of them is a third of the first."""
 BEYOND = (1.1, 1.25, 1.5, 2.0)
 """The rates that are offered to find the peak, as multiples of the lossless rate."""
 BEYOND_TIMES = 3
 PEAK_STEP, PEAK_HELPS, RATE_MAX = 1.08, 1.01, 1e9
 COLLAPSED = 0.8
-"""When less than this share of the peak comes, no higher rate is offered."""
+"""If copies arrive at less than this share of the peak rate, the search offers no higher rate."""
 LOSS, LATENESS, LOAD = "loss", "lateness", "load"
 
 
@@ -162,8 +161,8 @@ def _find(effort: Effort) -> Generator[Trial, Run, tuple[float, Run | None]]:
             rate *= 2
             continue
         failed = run
-        # The failed rate is the rate that was sent, which may be lower than the rate that was asked
-        # for, but it counts as higher than the highest passed rate.
+        # The load may have sent less than `rate`, so the rate that it did send has failed. It must
+        # still count as higher than `good`, the highest rate that passed.
         bad = max(min(rate, run.sent_copies_per_s), good * FINE)
         if good:
             break
@@ -209,8 +208,8 @@ def _decide(
                 break
         else:
             return run, failed
-        # The next rate is derived from the rate that was sent, which may be lower than the one
-        # asked for.
+        # The load may have sent less than `rate`. The next rate is derived from the rate that it
+        # did send.
         rate = min(rate, run.sent_copies_per_s) / FINE**n
     return None, failed
 
@@ -234,11 +233,11 @@ def _peak(effort: Effort, lossless: float) -> Generator[Trial, Run, tuple[float,
 
 
 def peak_search(effort: Effort) -> Generator[Trial, Run, float]:
-    """Searches for the highest rate of copies that comes, with or without loss.
+    """Searches for the highest rate at which copies arrive, with or without loss.
 
-    The offered rate is doubled while more copies come, then raised in small steps from the best
+    The offered rate is doubled while more copies arrive, then raised in small steps from the best
     rate. The search ends after two steps in a row without more copies. One such step is not enough,
-    because something else may have taken the processor for a moment.
+    because another process may have taken the processor for a moment.
     """
     best, at = 0.0, effort.first_per_s
     for growth in (2.0, PEAK_STEP):

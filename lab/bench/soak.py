@@ -61,7 +61,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """When a guest's join and its leave each began and ended, in ns; 0 means not yet."""
+    """The times in ns at which a guest's join and its leave began and ended; 0 means not yet."""
 
     joins_ns: tuple[int, int]
     leaves_ns: tuple[int, int] = (0, 0)
@@ -157,7 +157,7 @@ def json_lines(text: str) -> list[dict[str, Any]]:
 
 
 def last_line(path: Path, key: str) -> dict[str, Any]:
-    """Returns the last whole JSON line with `key` near a log's end; {} if there is none yet."""
+    """Returns the last complete JSON line with `key` near a log's end; {} if there is none yet."""
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - 4096))
         found = [line for line in json_lines(file.read().decode(errors="replace")) if key in line]
@@ -216,7 +216,7 @@ def judge(
         forwarder=str(forwarder),
         packets=run.sent,
         seconds=run.seconds,
-        copies=run.copies + run.others,  # the load knows only the viewers that stay
+        copies=run.copies + run.others,  # `others` are guests' copies
         writes=max((line["writes"] for line in said if "writes" in line), default=0),
         guests=len(guests),
         drops=round(counted_drops(before, after)),

@@ -54,11 +54,11 @@ class Runner(ABC):
     _repeated_s = 0.0
 
     def offer(self, trial: Trial) -> Run:
-        """Makes a trial, and makes it again while it is void."""
+        """Makes a trial, and repeats it while it is void. Returns the last result."""
         for _ in range(REPEATS_MAX):
             probe = self._once(trial)
             self.probes.append(probe)
-            # A negative loss means that copies of an earlier trial came: a queue took seconds to
+            # A negative loss means that copies of an earlier trial arrived: a queue took seconds to
             # drain, or the forwarder was stopped while packets were in it.
             is_void = probe.is_void or probe.run.loss < 0.0
             if not is_void or self._repeated_s + trial.seconds > self.repeats_of_all_s:

@@ -1,10 +1,10 @@
 """Measures forwarders in turns. In a turn one forwarder runs, and all other forwarders are stopped.
 
 Two runs of the same forwarder differ by a tenth and more: on a shared machine the processor's speed
-can change by half from one second to the next, and a process keeps its place in memory for all its
-life. Therefore all compared forwarders are started at once, the trials of the forwarders alternate,
-and every set of turns starts new processes. A turn consists of one trial. A forwarder that is
-compared with no other is measured in the same way, alone.
+can change by half from one second to the next, and the place of a process in memory affects its
+speed for as long as the process runs. Therefore all compared forwarders are started at once, the
+trials of the forwarders alternate, and every set of turns starts new processes. A turn consists of
+one trial. A forwarder that is compared with no other is measured in the same way, alone.
 """
 
 import contextlib
@@ -74,8 +74,8 @@ def measure(cell: Cell, raw: Path, probes: list[Probe]) -> list[FanoutRow]:
         runners: list[_Runner] = []
         for forwarder in cell.forwarders:
             site, set_up = stack.enter_context(running(forwarder, cell.fanout))
-            # A process that SIGSTOP has stopped cannot end, so the forwarder is let run again
-            # before it is ended.
+            # A process that SIGSTOP has stopped cannot end, so the forwarder gets SIGCONT before it
+            # is ended.
             stack.callback(set_up.go_on)
             load.settle(site, cell.fanout)
             set_up.stand()

@@ -1,1 +1,1 @@
-"""Makes figures and tables from the typed rows of results alone. Pure."""
+"""Makes figures and tables from the typed rows of results alone. No I/O."""

@@ -1,4 +1,4 @@
-"""Describes charts: lines over a numeric axis, and bars. Pure: `lab.figures.plot` draws them."""
+"""Describes charts: lines over a numeric axis, and bars. `lab.figures.plot` draws them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

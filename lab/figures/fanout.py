@@ -1,4 +1,4 @@
-"""Figures and tables of fan-out: rates, delays, processor time, by kind of forwarder. Pure."""
+"""Figures and tables of fan-out: rates, delays, processor time, by kind of forwarder. No I/O."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,12 +30,12 @@ Searched = FanoutRow | SwitchingRow
 
 
 class Beside:
-    """How many times one forwarder's value, such as its rate, is another's.
+    """The ratio of one forwarder's value, such as its rate, to another forwarder's value.
 
     Trials of two forwarders alternate, in several sets; the result is the median of the sets'
     ratios. Within a set the machine's speed is the same for both forwarders. From set to set it
-    changes. If they have no set in common, one of them was measured alone; then the result is the
-    ratio of their medians.
+    changes. If the two forwarders have no set in common, one of them was measured alone; then the
+    result is the ratio of their medians.
     """
 
     def __init__(self, rounds: Sequence[Searched]) -> None:
@@ -230,7 +230,7 @@ def tables(rows: Sequence[FanoutRow], beside: Beside) -> list[Table]:
 
 
 def rate_of(row: Searched) -> str:
-    """The rate without loss; a dash if every trial lost something."""
+    """The rate without loss; a dash if every trial lost a copy."""
     rate = getattr(row, row.measured[0])
     return count(rate) if rate > 0 else "-"
 

@@ -1,4 +1,4 @@
-"""Makes a table of participants who join a conference service. Pure."""
+"""Makes a table of participants who join a conference service. No I/O."""
 
 from collections.abc import Sequence
 

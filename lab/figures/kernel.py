@@ -1,4 +1,4 @@
-"""Forwarding in the kernel as figures and tables: the kernel engine beside its peers. Pure."""
+"""Forwarding in the kernel as figures and tables: the kernel engine beside its peers. No I/O."""
 
 from collections.abc import Callable, Iterator, Sequence
 

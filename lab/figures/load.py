@@ -1,4 +1,4 @@
-"""Makes figures and tables of overload, priorities, and sockets against kernel bypass. Pure."""
+"""Makes figures and tables of overload, priorities, and sockets against kernel bypass. No I/O."""
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
@@ -21,7 +21,7 @@ def curves(rows: Sequence[OverloadRow]) -> list[list[OverloadRow]]:
 
 
 def curve_name(row: OverloadRow) -> str:
-    # The kernel's curves differ in the processor on which it forwards.
+    # Forwarders in the kernel are distinguished by the processor on which they forward.
     where = f", {WAITS[row.wait]}" if row.port == "xdp" else ""
     return f"{name_of(row.row, row.engine)}, {PORTS.get(row.port, row.port)}{where}"
 

@@ -1,4 +1,4 @@
-"""The figures of a study's loads: delay against viewers, and distributions of delay. Pure.
+"""The figures of a study's loads: delay against viewers, and distributions of delay. No I/O.
 
 A row (an SFU) has the same colour and marker everywhere, and a stroke for each of its variants.
 Lines of published results are dashed, with hollow markers.
@@ -75,7 +75,7 @@ def _line(one: Series, label: str, name: str) -> Line:
 def delay(
     part: str, about: str, series: Sequence[Series], column: str = "p99_delay_s", name: str = "p99"
 ) -> Lines:
-    """A figure of a percentile of the last copies' delay against viewers."""
+    """Plots, against viewers, a percentile of the delay until a packet's last copy arrives."""
     several = len({one.row for one in series}) < len(series)
     lines = [
         _line(one, label_of(one.row, one.variant if several else ""), column) for one in series

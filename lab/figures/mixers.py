@@ -1,4 +1,4 @@
-"""The delay of musicians' programs from mouth to ear, as a table. Pure."""
+"""The delay of musicians' programs from mouth to ear, as a table. No I/O."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""How many musicians a row (an SFU) serves, as tables and figures. Pure.
+"""How many musicians a row (an SFU) serves, as tables and figures. No I/O.
 
 The loads for musicians are those whose bound is on p99.9.
 """
@@ -16,7 +16,7 @@ from lab.rows import ROWS
 
 PERCENTILE = 99.9
 PLAYERS_MIN = 8
-"""How many players each of our rows must carry at least: a chamber group with its guests."""
+"""How many players each P4 row must carry at least: as many as a chamber group with guests has."""
 PUNTED_US_MAX = 5.0
 """The processor time that the switch's process may take for a packet which the kernel forwards.
 The process only reads counters then; for a packet that it forwards itself it needs more time."""
@@ -28,7 +28,7 @@ def of_musicians(results: Results) -> list[Series]:
 
 
 def players(one: Series) -> int:
-    """How many players a row serves, 0 if it does not serve the fewest that were tried."""
+    """How many players a row serves; 0 if it did not serve even the smallest number tried."""
     most = one.served(one.part.limit_ms, PERCENTILE).most
     return most + 1 if most else 0
 
@@ -74,8 +74,7 @@ def musicians_promises(results: Results) -> list[Promise]:
         for one in found
         if one.runs[0].engine == "kernel"
         for us in (one.summaries[-1].sfu_cpu_us_per_packet,)
-        # A value below 0 means that a thread of the process has ended meanwhile, and that its time
-        # is missing.
+        # The time of a thread that ended during the run is missing, so the value may be below 0.
         if one.runs[0].wait == "shared" and us >= 0
     ]
     return [

@@ -1,4 +1,4 @@
-"""The names and colours of forwarders in every table and figure. Pure."""
+"""The names and colours of forwarders in every table and figure. No I/O."""
 
 import math
 

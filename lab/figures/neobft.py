@@ -1,4 +1,4 @@
-"""The NeoBFT study as figures and tables: our results beside NeoBFT's own. Pure."""
+"""The NeoBFT study as figures and tables: our results beside NeoBFT's own. No I/O."""
 
 import math
 import statistics

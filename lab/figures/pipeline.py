@@ -1,4 +1,4 @@
-"""Figures and tables of what pipelines cost without ports, by optimisation and by size. Pure."""
+"""Figures and tables of what pipelines cost without ports, by optimisation and by size. No I/O."""
 
 from collections.abc import Sequence
 

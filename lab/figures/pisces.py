@@ -1,4 +1,4 @@
-"""The PISCES comparison as figures and tables: our results beside the paper's. Pure.
+"""The PISCES comparison as figures and tables: our results beside the paper's. No I/O.
 
 Switches are compared by their peak, as in the paper: the packets a second that come through a
 switch while more is offered than it can carry.

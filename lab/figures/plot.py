@@ -1,4 +1,4 @@
-"""Draws charts with matplotlib, as SVG and PDF, for files and for pages. Pure.
+"""Draws charts with matplotlib, as SVG and PDF, for files and for pages. No I/O.
 
 A figure in a page has the page's own text colour, so that it can be read on a light and on a dark
 background.

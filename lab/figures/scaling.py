@@ -1,4 +1,4 @@
-"""Scaling over processors, as a figure and a table. Pure."""
+"""Scaling over processors, as a figure and a table. No I/O."""
 
 from collections.abc import Sequence
 

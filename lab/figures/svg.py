@@ -1,4 +1,4 @@
-"""Shrinks an SVG to be kept in a page: the picture is the same, in a quarter of the bytes. Pure.
+"""Shrinks an SVG to be kept in a page: the picture is the same, in a quarter of the bytes. No I/O.
 
 A drawing library writes SVG for editors: it writes out the style of every mark, names every group,
 and has six digits after the point and the same layers around each tick. A page needs none of this.

@@ -1,4 +1,4 @@
-"""Forwarding of small frames between two ports, as a figure and a table. Pure."""
+"""Forwarding of small frames between two ports, as a figure and a table. No I/O."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A table, and its forms: CSV, Markdown, LaTeX. Pure."""
+"""A table, and its forms: CSV, Markdown, LaTeX. No I/O."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class Table:
         return text_of([self.header, *self.rows])
 
     def as_markdown(self) -> str:
-        """Writes the table as Markdown. The first column is aligned left, the others right."""
+        """Writes the table as Markdown. The first column is left-aligned, the others right."""
         rule = [":--", *["--:"] * (len(self.columns) - 1)]
         lines = [self.header, rule, *self.rows]
         body = "\n".join(

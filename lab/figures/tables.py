@@ -1,4 +1,4 @@
-"""The tables of a study's loads: our results, alone and beside the published ones. Pure."""
+"""The tables of a study's loads: our results, alone and beside the published ones. No I/O."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,7 @@ def tables(results: Results) -> list[Table]:
     """Makes all tables for which there are results.
 
     These are a table of how many viewers each SFU serves, an overview of each part, our results
-    beside
-    published summaries and beside published runs, and the tables of `comparisons`.
+    beside published summaries and beside published runs, and the tables of `comparisons`.
     """
     found = [answers(results)] if results.series else []
     for part in results.experiment.loads:
@@ -55,7 +54,7 @@ def written(form: str, none: str = "") -> Callable[[float | None], str]:
 
 microseconds = written(",.1f", NONE)
 seconds = written(".6f")
-"""Writes a delay in the unit and with the digits that the sources use."""
+"""Writes a delay in seconds with six decimals, as the published tables do."""
 percent = written(".2f")
 kbps = written(".3f")
 whole = written("d")

@@ -34,7 +34,7 @@ from lab.process import run
 
 PYAV = "av==18.1.0"
 RTP_PACKET_BYTES_MAX = 1200
-# FFmpeg calls AV1 in RTP experimental for as long as its specification is no RFC.
+# FFmpeg treats AV1 in RTP as experimental, because its payload format is not an RFC yet.
 MUXER_OPTIONS = {"packetsize": str(RTP_PACKET_BYTES_MAX), "strict": "experimental"}
 SETTLING_S = 5
 DURATION_S = 10

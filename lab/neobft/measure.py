@@ -2,9 +2,9 @@
 
 All results are measured, none is computed from another.
 
-For throughput it compares AOM-HM (authentication tags), AOM-PK (signatures), and plain multicast,
-in which the same binary makes as many copies as with AOM-HM. All are started at once and take turns
-of a fraction of a second (`lab.bench.turns` says why).
+The throughput measurement compares AOM-HM (authentication tags), AOM-PK (signatures), and plain
+multicast, in which the same binary makes as many copies as with AOM-HM. All three switches are
+started at once and take turns of a fraction of a second (`lab.bench.turns` says why).
 """
 
 import csv
@@ -39,7 +39,8 @@ LATE_SHARE, LATE_REQUESTS = 0.01, 4
 `LATE_SHARE` of all copies, or the copies of `LATE_REQUESTS` requests, whichever are more."""
 SUSTAINED_STEPS = (*(0.95,) * 12, *(0.5,) * 8)
 """The factors by which the rate is lowered until a longer run is lossless. The small steps come
-first; on a machine that others use, the small ones may not be enough."""
+first. The large steps follow, because the small ones may not be enough on a machine that others
+use."""
 BENCH_TIMEOUT_S = 300.0
 BEYOND_WHAT_CAME = 1.2
 Document = dict[str, Any]

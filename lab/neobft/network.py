@@ -32,7 +32,8 @@ GRPC = {"tagged": "127.0.0.1:9561", "signed": "127.0.0.1:9562", "plain": "127.0.
 SERVICE_PORT = {"tagged": 7441, "signed": 7442}
 FIRST_RECEIVER = 10
 MESSAGE_BYTES = {"tagged": 14, "signed": 4, "plain": 14}
-"""With messages of this length, frames are as long as the published ones, except for a mark."""
+"""With messages of this length, frames are as long as the published ones, apart from the mark by
+which the load identifies a request."""
 FRAME_BYTES = {"tagged": 92, "signed": 162, "plain": 92}
 SIGNER_PORT = 7
 PLAIN_GROUP = 1
@@ -69,7 +70,7 @@ class Links(Network):
 class Sequencer(InTurn):
     """A switch with its program and a group, and the load at the ends of its links.
 
-    Between turns the service is stopped, too, because it could not reach the stopped switch.
+    The service is stopped together with its switch, because it could not reach a stopped switch.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""NeoBFT's own figures (Sun et al., SIGCOMM 2023, and the samples of its artifact). Pure.
+"""NeoBFT's own figures (Sun et al., SIGCOMM 2023, and the samples of its artifact). No I/O.
 
 Their latency is from ingress to egress inside a Tofino, ours from the sender's interface to the
 first receiver's, through a software switch and two veth pairs. Figures and tables say which results

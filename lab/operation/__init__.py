@@ -1,4 +1,4 @@
-"""Operates a switch at random, with an oracle that knows at any time who must get which packets.
+"""Runs random commands and faults against a switch; an oracle judges the packets of each viewer.
 
 `python -m lab.operation` ([docs/lab.md](../../docs/lab.md#random-operation)).
 """

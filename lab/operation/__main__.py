@@ -1,4 +1,4 @@
-"""`python -m lab.operation`: operates at random for a while, and reports errors."""
+"""`python -m lab.operation`: runs random commands and faults for a while; reports errors."""
 
 import argparse
 import json
@@ -68,7 +68,7 @@ def _print(said: dict[str, object], actions: Counter[str], violations: list[Viol
 
 
 def main() -> int:
-    """Operates as the command line says; returns the exit code."""
+    """Runs the random operation that the command line describes; returns the exit code."""
     arguments = _arguments()
     interrupt_on_termination()
     name = time.strftime("operation-%Y%m%d-%H%M%S")

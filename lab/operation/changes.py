@@ -1,4 +1,4 @@
-"""The operator's commands: the arguments of each, its effects, and the state after it. Pure."""
+"""The operator's commands: the arguments of each, its effects, and the state after it. No I/O."""
 
 import json
 import random
@@ -17,7 +17,8 @@ OTHER_UDP_PORT = 6000
 
 class Change(ABC):
     runs_alone: ClassVar[bool] = False
-    """Whether no other command may run meanwhile, as the outcome depends on the whole state."""
+    """Whether no other command may run at the same time, because the outcome depends on the whole
+    state."""
 
     @abstractmethod
     def arguments(self, folder: Path) -> list[str]:
@@ -58,7 +59,8 @@ class AddViewer(Change):
     group: int
     viewer: Viewer
     card: Card
-    """Where the copies go. If the command looks this card up, it must find an equal one."""
+    """Where the copies go. If the command looks the viewer up, the look-up must find exactly this
+    card."""
     has_ports: bool
 
     def arguments(self, folder: Path) -> list[str]:
@@ -131,7 +133,7 @@ class Refresh(Change):
 
 @dataclass(frozen=True, slots=True)
 class Apply(Change):
-    """`apply` with a whole new state: presenters change places, viewers move."""
+    """`apply` with a new state of the whole conference: groups, viewers and the SFU's addresses."""
 
     runs_alone: ClassVar[bool] = True
     target: Conference
@@ -295,7 +297,7 @@ class Choices:
     ) -> Change | None:
         cards = [card for group in conference.groups.values() for card in group.viewers.values()]
         idle = sorted(set(conference.own) - {card.port for card in cards})
-        # One address always stays, so that there is something to operate.
+        # At least one address always stays, because without an address the SFU serves nobody.
         return DeleteAddress(choose.choice(idle)) if idle and len(conference.own) > 1 else None
 
     def _apply(self, conference: Conference, choose: random.Random, busy: Busy) -> Change | None:
@@ -327,8 +329,8 @@ class Choices:
     def _known(self, conference: Conference, number: int, viewer: Viewer) -> Card:
         """The card (where the copies go) of a viewer whose MAC is not in the file.
 
-        The switch takes the card that it has of this viewer, or else a card that it looked up for
-        the same host. If there is neither, the switch looks the viewer up.
+        The switch keeps the card that it has of this viewer. Without such a card, it takes a card
+        that it looked up for the same host. Without that, too, it looks the viewer up.
         """
         group = conference.groups.get(number)
         if group is not None and viewer in group.viewers:

@@ -133,8 +133,8 @@ class _Process:
             while due and due[0][0] <= now_s:
                 at_s, presenter = heapq.heappop(due)
                 self._send(presenter)
-                # A presenter that is late by more than a second skips the lost time and sends no
-                # burst.
+                # A presenter that is late by more than a second skips the lost time instead of
+                # sending a burst.
                 heapq.heappush(due, (max(at_s + interval_s, now_s - 1), presenter))
             if now_s >= flush_s:
                 self.sent.flush()

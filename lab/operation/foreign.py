@@ -23,8 +23,8 @@ REPLICA = 64_000
 """The instance (rid) of the replica that this controller adds. No viewer's replica has it."""
 DEVICE_ID = 1
 MARGIN = 100
-"""How far a bid is above the highest election id. If two controllers bid the same id at once, the
-later one would get an error (P4Runtime, section 5.3)."""
+"""How far above the highest election id this controller bids. If two controllers bid the same id at
+once, the later bid is refused (P4Runtime, section 5.3)."""
 PATIENCE_S = 120.0
 
 

@@ -182,7 +182,7 @@ class Operation:
         return {str(presenter): ip_of(own[self.ports[presenter]]) for presenter in heard}
 
     def follow_address(self) -> None:
-        """Tells all hosts the SFU's current addresses, and lets presenters send to them."""
+        """Enters the SFU's addresses in hosts' neighbour tables; makes presenters send to them."""
         self.site.know_sfu(self.model.own)
         self.endpoints.send_to(self._sfu_ips(self.model.own))
 
@@ -207,7 +207,7 @@ class Operation:
         )
 
     def fail(self, what: str) -> None:
-        """Records a violation that no packet shows."""
+        """Records a violation that is not about a packet."""
         self.note(f"VIOLATION {what}")
         self.oracle.fail(time.monotonic_ns(), what)
 
@@ -265,7 +265,7 @@ class Operation:
                 self.possible += [one.change.after(state) for state in list(self.possible)]
             self.resolve()
         else:
-            # Each command has first cleared up what killed commands had left.
+            # Each of these commands first cleaned up what killed commands had left behind.
             self._settle_unresolved()
             if moved:
                 self.follow_address()
@@ -321,9 +321,9 @@ class Operation:
         return killed
 
     def resolve(self) -> None:
-        """Checks after a kill that the next command succeeds and that the state is possible."""
+        """Checks after a kill that further commands succeed, and that the state is possible."""
         if self.choose.random() < 0.5:
-            # Also a command that changes the state must cope with what killed commands left.
+            # `apply` changes the state, so it must cope with what killed commands left behind.
             target = self.choose.choice(self.possible)
             change = Apply(target.copy(), self.choices.has_ports)
             self.note("go on: apply one of the possible states")

@@ -1,4 +1,4 @@
-"""Judges which packets had to arrive and which must not. Pure: the time is an argument.
+"""Judges which packets had to arrive and which must not. No I/O; the time is an argument.
 
 Each pair of a presenter and a viewer's socket is at any moment in one of three states: the viewer
 must get the presenter's packets, must not get them, or may get them. "May" holds while a command
@@ -63,7 +63,7 @@ class _Packet:
 
 
 class Oracle:
-    """Is told all actions and all sent and received packets, and collects violations."""
+    """Collects violations. Callers report all actions and all sent and received packets."""
 
     def __init__(self) -> None:
         self._histories: dict[Pair, list[tuple[int, Due]]] = {}
@@ -73,9 +73,10 @@ class Oracle:
         self.n_packets = 0
         self.n_copies = 0
         self.n_required = 0
-        """The number of copies that had to come."""
+        """The number of copies that had to arrive."""
         self.n_excused = 0
-        """The number of copies that had to come and did not, but were excused by a disturbance."""
+        """The number of copies that had to arrive and did not, but were excused by a
+        disturbance."""
 
     # Actions.
 

@@ -28,7 +28,8 @@ class Site(Star):
         self._sfu: dict[int, int] = {}
         """Per port, the last byte of the SFU's address that hosts know, even after its deletion."""
 
-    # `Star` makes the parts of port 1. Names of another port's parts end in the port's number.
+    # `Star` makes the bridge and links of port 1. For other ports, names of these end in the port
+    # number.
 
     def interface(self, port: int) -> str:
         return SFU_INTERFACE if port == 1 else f"{SFU_INTERFACE}p{port}"
@@ -50,10 +51,13 @@ class Site(Star):
         here |= {self._at_bridge(at): at for at in self.ports}
         return self._bridges[here[port] - 1]
 
-    # Methods that tell hosts and bridges where addresses are.
+    # Methods that enter addresses in hosts' neighbour tables and bridges' forwarding tables.
 
     def know_sfu(self, own: Mapping[int, int], host: int | None = None) -> None:
-        """Tells hosts (or one) the SFU's address on their port, so that no packet waits for ARP."""
+        """Enters the SFU's addresses as static neighbours of all hosts, or only of `host`.
+
+        So no packet has to wait for ARP.
+        """
         self._sfu |= own
         for number, namespace in self._hosts.items():
             sfu = self._sfu.get(self._ports[number])

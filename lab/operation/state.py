@@ -1,4 +1,4 @@
-"""The state of a conference as an operator sees it, and who gets whose packets in it. Pure."""
+"""The state of a conference as an operator sees it, and who gets whose packets in it. No I/O."""
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
@@ -37,7 +37,7 @@ class Card(NamedTuple):
 
 @dataclass(slots=True)
 class Group:
-    """A presenter and its viewers in no order, as commands that run at once have no order."""
+    """A presenter and its viewers, unordered, since commands that run at once have no order."""
 
     presenter: int
     viewers: dict[Viewer, Card] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Checks whether the measurements fulfil the switch's promises (claims about it). Pure."""
+"""Checks whether the measurements fulfil the switch's promises (claims about it). No I/O."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Two studies side by side: ratios of mean delays, and whether they differ. Pure.
+"""Two studies side by side: ratios of mean delays, and whether they differ. No I/O.
 
 The confidence interval of a ratio comes from bootstraps of both means. If 1 is outside this
 interval, the studies differ at the 5 % level. The cause of a difference may be the machine or the

@@ -1,4 +1,4 @@
-"""Benchmarks of two studies side by side: each measured column, row by row, and its ratio. Pure.
+"""Benchmarks of two studies side by side: each measured column, row by row, and its ratio. No I/O.
 
 If both studies measured everything in several sets (`...-rounds.csv`), a value counts as different
 when it is greater in every set of one study than in every set of the other. With fewer sets there

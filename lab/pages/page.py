@@ -1,4 +1,4 @@
-"""Makes the HTML parts of a report. Pure, except that the style sheet is read from a file."""
+"""Makes the HTML parts of a report. Its only I/O is to read the style sheet."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape

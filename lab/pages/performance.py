@@ -1,4 +1,4 @@
-"""Makes the tables of docs/performance.md from the kept studies. Pure."""
+"""Makes the tables of docs/performance.md from the kept studies. No I/O."""
 
 import re
 from collections.abc import Sequence
@@ -38,6 +38,6 @@ def _tables(keys: Sequence[str], name: str, study: KeptStudy | None) -> str:
         raise KeyMissingError(f"the study {name} has no table {', '.join(missing)}")
     where = f"[{study.where.rpartition('/')[2]}](../{study.where}/report.html)"
     said = f"One run of `{study.command}` at commit {study.commit}: {where}."
-    # How a rate was found is in the study's report.
+    # The columns about how a rate was found are shown only in the study's report.
     tables = [found[key].without("how") for key in keys]
     return "\n\n".join([said, *(table.as_markdown().strip() for table in tables)])

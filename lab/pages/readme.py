@@ -1,4 +1,4 @@
-"""Makes README's table of speed from the kept studies. Pure."""
+"""Makes README's table of speed from the kept studies. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The sections on benchmarks in a study's report. Pure."""
+"""The sections on benchmarks in a study's report. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

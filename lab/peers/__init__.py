@@ -28,7 +28,8 @@ def compiled(
     newest = max(file.stat().st_mtime for file in sources)
     if to.exists() and to.stat().st_mtime >= newest:
         return to
-    # The file appears whole or not at all, even if two processes build at once.
+    # The file is renamed into place, so it is never incomplete, even if two processes build at
+    # once.
     partial = to.with_suffix(f".{os.getpid()}")
     argv = [*compiler, "-o", str(partial), str(sources[0]), *libraries]
     run(argv, timeout_s=BUILD_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Counts the complexity of this repository's own source files as PISCES does. Pure.
+"""Counts the complexity of this repository's own source files as PISCES does. No I/O.
 
 The paper compares 341 lines of P4 with 14,535 lines of Open vSwitch's C that define packet formats
 and the possible matches and changes. The hand-written peer here is lab/peers/pktswitch.c, an SFU

@@ -1,6 +1,6 @@
 """Commands that set up Linux' own forwarding for a network: the bridge for L2, routing for L2L3.
 
-Pure.
+This module does no I/O.
 
 The commands enter every station and route, so that neither the bridge nor the routing learns
 anything from packets. L2L3-ACL has no counterpart: for its access list Linux would need a further

@@ -1,4 +1,4 @@
-"""The network that both switches forward for: ports, stations, routes, rules. Pure.
+"""The network that both switches forward for: ports, stations, routes, rules. No I/O.
 
 `published` makes a network with the sizes of PISCES' measurement (section 5 of the paper): 64
 entries for VLANs, 4,000 stations, 64 of which send through the router, 2,000 routes, and 1,000
@@ -125,7 +125,7 @@ def published() -> Network:
 
 
 def station_mac(side: int, number: int) -> str:
-    """The address of a station of one of the two networks."""
+    """The address of the station with this number in network 0 or 1."""
     return f"02:00:{side:02x}:00:{number >> 8:02x}:{number & 0xFF:02x}"
 
 

@@ -1,4 +1,4 @@
-"""Writes a network as OpenFlow rules for Open vSwitch, with the same tables as the programs. Pure.
+"""Writes a network as OpenFlow rules for Open vSwitch, with the programs' tables. No I/O.
 
     L2         sources -> destinations
     L2L3(-ACL) vlan_ingress -> sources -> routable -> routes -> destinations (-> acl)

@@ -1,4 +1,4 @@
-"""Writes a network as table entries for the P4 programs: a P4Runtime WriteRequest as text. Pure.
+"""Writes a network as table entries for the P4 programs: a P4Runtime WriteRequest as text. No I/O.
 
 This module uses the names of tables and actions in the P4 programs. Their ids come from the P4Info
 that the compiler writes.

@@ -124,8 +124,8 @@ def running(setting: Setting, folder: Path) -> Iterator[Running]:
         try:
             yield up
         finally:
-            # A process that SIGSTOP has stopped cannot end, so the contestant is let run again
-            # before it is ended.
+            # A process that SIGSTOP has stopped cannot end, so the contestant gets SIGCONT before
+            # it is ended.
             up.go_on()
 
 
@@ -180,7 +180,7 @@ def _switch(
     entries = folder / "entries.txtpb"
     entries.write_text(p4_entries.write_request(program, setting.network, p4info))
     kind = "afxdp:" if port == "afxdp" else ""
-    # Open vSwitch drops no frame for its age, either.
+    # For a fair comparison: Open vSwitch never drops a frame because it is old.
     options = [*LOSE_NOTHING, *options]
     argv = [str(SWITCH), "--grpc", "off", "--entries", str(entries), *options]
     for link in site.links:

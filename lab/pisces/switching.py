@@ -28,7 +28,7 @@ from lab.rows.open_vswitch import OvsGroup
 FRAME_BYTES = traffic.FRAMES_BYTES[0]
 SETS = 3
 SHORT_S = 0.1
-"""The duration of short trials. At a million small frames a second it is long enough."""
+"""The duration of short trials, which is long enough at a million small frames a second."""
 KERNEL = Contestant(KERNEL_NAME, "", "")
 LINUX = Contestant(LINUX_NAME, "", "")
 NATIVE = Contestant(REPRISE_NAME, OPTIMISED, ON)
@@ -38,7 +38,8 @@ PROGRAMS = {
     "l2l3": (KERNEL, LINUX, NATIVE, OVS),
     "l2l3_acl": (KERNEL, NATIVE, OVS),
 }
-"""By program: the switches that are compared. Linux has no access list by itself."""
+"""By program: the switches that are compared. Linux by itself has no counterpart of an access
+list."""
 PORT = "afxdp"
 """The kind of port of those switches that can use several kinds."""
 

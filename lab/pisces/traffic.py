@@ -1,4 +1,4 @@
-"""Makes the packets to offer: flows from one port of the published network to the other. Pure.
+"""Makes the packets to offer: flows from one port of the published network to the other. No I/O.
 
 The flows are UDP from the network behind port 1 to the network behind port 2. Each flow has a
 different pair of hosts; when all pairs are used, further flows have another UDP port. In L2 a flow

@@ -1,4 +1,4 @@
-"""The row types of the benchmarks' files, which benchmarks write and the report reads. Pure.
+"""The row types of the benchmarks' files, which benchmarks write and the report reads. No I/O.
 
 The column `row` has the name of the forwarder that was measured.
 """
@@ -11,7 +11,8 @@ from typing import Any, ClassVar, get_args
 from lab.csvs import rows_of
 
 ALONE, BY_PLACE = -1, -2
-"""Special values of a row's `set`, which otherwise is the number of a set of alternating trials.
+"""Special values of a row's `set`. Otherwise `set` is the number of a set of trials: within a set,
+the forwarders that are compared run trials in turns (`lab.bench.turns`).
 ALONE: the row was not compared with others. BY_PLACE: the file was written before it had these
 numbers, but its rows are in the order of their sets."""
 
@@ -69,7 +70,11 @@ class FanoutRow(BenchmarkRow):
     kernel_share: float = math.nan
     """The kernel's share of processor time in the deciding trial, by the kernel's timer tick."""
     is_disturbed: int = 0
-    """1 if other processes used the processors in the deciding trial, also when it was repeated."""
+    """1 if other processes used the processors too much in the deciding trial.
+
+    A disturbed trial is repeated while there is time. So this is 1 if the last repetition was
+    disturbed, or if there was no time for one.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +149,12 @@ class PipelineRow(BenchmarkRow):
 
     @property
     def roles(self) -> list[str]:
-        """The roles that `variant` lists, separated by semicolons.
+        """The names of the row's variant, which `variant` lists, separated by semicolons.
 
-        Each role is `reference`, `naive`, `all`, `step N NAME`, `alone NAME` or `without NAME`.
+        A variant is an engine with a choice of optimisations. It has several names if they mean
+        the same choice: `reference` (the interpreter), or for the native engine `naive` (none),
+        `all`, `pisces`, `alone NAME` (only this one), `without NAME` (all others) or `step N NAME`
+        (this one and those before it).
         """
         return self.variant.split("; ")
 
@@ -172,9 +180,9 @@ class GrowthRow(BenchmarkRow):
 
 @dataclass(frozen=True, slots=True)
 class PktswitchRow(BenchmarkRow):
-    """A row of pktswitch.csv: a forwarder on sockets, compared with a replacement.
+    """A row of pktswitch.csv: a forwarder on UDP sockets, compared with its counterpart.
 
-    The replacement does not use sockets.
+    The counterpart, `bypass` in the columns, uses AF_XDP, or is an XDP program in the kernel.
     """
 
     names = ("row", "engine", "wait", "fanout")
@@ -312,10 +320,8 @@ class PiscesRow(BenchmarkRow):
     kernel_share: float = math.nan
     """The kernel's share of processor time in the deciding trial, by the kernel's timer tick."""
     disturbed: float = math.nan
-    """The share of sets in which other processes disturbed the deciding trial.
-
-    The trial was disturbed even when it was repeated.
-    """
+    """The share of sets in which other processes disturbed the last repetition of the deciding
+    trial."""
 
 
 def mbit_per_s(packets_per_s: float, frame_bytes: int) -> float:
@@ -357,7 +363,11 @@ class NeobftRow(BenchmarkRow):
     """`tagged` (AOM-HM), `signed` (AOM-PK), or `plain`: multicast of as many copies as `tagged`."""
     receivers: int
     packets_per_request: int
-    """The packets that leave the switch for a request: receivers times packets to each (shards)."""
+    """The packets that leave the switch for a request.
+
+    `signed`: one to each receiver. `tagged` and `plain`: to each receiver as many as there are
+    shards; a shard is a group of at most four receivers whose tags are in one packet.
+    """
     turns: int
     frame_bytes: int
     requests_per_s_peak: float

@@ -1,4 +1,4 @@
-"""Computes the rows of `runs.csv`, `viewers.csv` and `summary.csv` from the samples. Pure.
+"""Computes the rows of `runs.csv`, `viewers.csv` and `summary.csv` from the samples. No I/O.
 
 - The delay of a packet is the time from right before it was handed to the hosts' interface until
   the kernel's time stamp of its last copy at this interface. The first copy's delay has columns of
@@ -41,7 +41,7 @@ BOOTSTRAPS = 1_000
 BOOTSTRAP_BLOCK = 10
 """How many successive packets the bootstrap draws together.
 
-They belong together, because what delays one packet also delays the next.
+Packets are drawn in such blocks, because what delays one packet also delays the next packets.
 """
 CONFIDENCE_PCT = 95
 NS = 1e9
@@ -440,7 +440,7 @@ def nominal_mbps(part: Part, sent_bytes: float, planned_s: float) -> float:
 
 
 def jain(shares: Sequence[float]) -> float | None:
-    """Jain's fairness index: 1 if all shares are equal, 1/n if one has everything."""
+    """Jain's fairness index: 1 if all shares are equal, 1/n if one of n viewers gets everything."""
     squares = sum(share * share for share in shares)
     return sum(shares) ** 2 / (len(shares) * squares) if squares else None
 

@@ -1,4 +1,4 @@
-"""The results of a study, arranged for tables, figures and the report. Pure."""
+"""The results of a study, arranged for tables, figures and the report. No I/O."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -52,11 +52,12 @@ class Series:
         return next((one for one in self.summaries if one.viewers == viewers), None)
 
     def served(self, limit_ms: float, percentile: float = 99) -> "Served":
-        """The largest number of viewers up to which most runs lose nothing and are within a limit.
+        """The largest number of viewers up to which runs lose nothing and are within a limit.
 
-        The limit is for a percentile of the last copies' delay, 99 or 99.9. Most runs must be good,
-        but not all of them, because something that takes the processor for a moment may spoil one
-        run. The search for the sizes to measure applies the same rule.
+        The limit is for a percentile, 99 or 99.9, of the delay until a packet's last copy arrives.
+        At least half of the runs must be good, but not all of them, because something that takes
+        the processor for a moment may spoil one run. The search for the sizes to measure applies
+        the same rule.
         """
         most, first_bad = 0, None
         for viewers in (one.viewers for one in self.summaries):

@@ -1,4 +1,4 @@
-"""`served.csv`: how many viewers each row (SFU) serves under a load. Pure."""
+"""`served.csv`: how many viewers each row (SFU) serves under a load. No I/O."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

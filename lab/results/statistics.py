@@ -1,4 +1,4 @@
-"""The statistics of rows and tables. Pure. A value that was not measured is None or NaN."""
+"""The statistics of rows and tables. No I/O. A value that was not measured is None or NaN."""
 
 import math
 import statistics

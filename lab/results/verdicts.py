@@ -1,4 +1,4 @@
-"""`checks.csv`: checks (claims about a study's loads and benchmarks), and which hold. Pure."""
+"""`checks.csv`: checks (claims about a study's loads and benchmarks), and which hold. No I/O."""
 
 import csv
 import io

@@ -75,7 +75,8 @@ class ConferenceService(SwitchRow):
     def subscribe_all(self, subscriptions: Sequence[tuple[Stream, Sequence[Participant]]]) -> None:
         """Makes the changes that these subscriptions need.
 
-        Participants who are not in the conference yet join, publish and sign in.
+        Participants who are not in the conference yet join, publish, and sign in their sockets by
+        hellos.
         """
         if self.child.exit_code is not None:
             raise self.child.fail(f"exit code {self.child.exit_code}")
@@ -103,13 +104,13 @@ class ConferenceService(SwitchRow):
         if self._service is not None:
             self._service.stop()
         super().stop()
-        # A study keeps the folder, but keys should not be kept.
+        # A study keeps the folder, which must not contain keys.
         for name in ("secret", "store"):
             (self.folder / name).unlink(missing_ok=True)
 
     @property
     def service(self) -> Child:
-        """The service; raises `ChildError` before there is one."""
+        """The service's process; raises `ChildError` if it was not started."""
         if self._service is None:
             raise ChildError(f"{self.name} was not started")
         return self._service

@@ -173,8 +173,8 @@ class OvsGroup(Row):
         """Starts the daemons and makes the bridge, which forwards nothing yet."""
         if what := self.lacks():
             raise ChildError(f"this machine lacks {what}")
-        # This mask places the threads that poll AF_XDP; other threads stay on the daemon's
-        # processor.
+        # This mask sets the processor of the threads that poll AF_XDP. Other threads stay on the
+        # daemon's processor.
         self._daemons.start(f"other_config:pmd-cpu-mask={1 << SFU_CPU:#x}")
         self._daemons.add_ports(self.variant.port)
 

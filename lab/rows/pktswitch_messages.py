@@ -1,4 +1,4 @@
-"""Encodes and decodes the messages of participants (lab/peers/pktswitch.md). Pure."""
+"""Encodes and decodes the messages of participants (lab/peers/pktswitch.md). No I/O."""
 
 import struct
 from dataclasses import dataclass, replace

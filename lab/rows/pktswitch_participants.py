@@ -24,7 +24,8 @@ from lab.sites import SFU_IP, Participant, Site
 CONTROL_PORT = 5003
 """The SFU's UDP port for messages. Streams use other ports."""
 WINDOW = 64
-"""How many messages may await answers at once; the SFU's buffers surely have room for them."""
+"""How many messages may await answers at once. The SFU's buffers have room for this many
+messages."""
 RETRY_S = 0.25
 NO_ANSWER_S = 5.0
 ETH_P_ALL = 3

@@ -1,9 +1,9 @@
 """Redirects streams to other ports of the SFU, for rows that cannot serve the original ports.
 
-Such a row (an SFU) identifies streams by port alone, or chooses its ports itself, and its users
-would have to tell each sender the port. Here the SFU's kernel rewrites the destination port instead
-(iptables, DNAT). This costs a look-up for each incoming packet. Copies are exempt from connection
-tracking, and without redirects nothing is tracked.
+Such a row (an SFU) either identifies streams by port alone, or chooses its ports itself. Its users
+would have to configure the port at each sender. Here the SFU's kernel rewrites the destination port
+instead (iptables, DNAT). This costs a look-up for each incoming packet. Copies are exempt from
+connection tracking, and without redirects nothing is tracked.
 """
 
 from pathlib import Path
@@ -26,8 +26,8 @@ class Redirects:
     def port_of_its_own(self, stream: Stream) -> int:
         """Returns a port that no other stream uses.
 
-        It is the stream's own port or, if another stream uses that one, a port to which the stream
-        is redirected.
+        The result is the stream's own port. If another stream uses this port already, the stream is
+        redirected to a further port, which is the result.
         """
         udp_port = stream.udp_port
         if udp_port in self._ports:

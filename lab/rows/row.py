@@ -165,7 +165,7 @@ class ProcessRow(Row):
 
     @property
     def child(self) -> Child:
-        """The process; raises `ChildError` before there is one."""
+        """The process; raises `ChildError` if it was not started."""
         if self._child is None:
             raise ChildError(f"{self.name} was not started")
         return self._child

@@ -168,7 +168,7 @@ def _run_sizes(
     while due := [cell for cell in folder.missing_at(place) if cell not in refused]:
         group = [cell for cell in due if cell.participants == due[0].participants]
         if why := _subscribe(part, running, group[0]):
-            # A larger size would be refused, too, so the next row is measured.
+            # The row would refuse a larger size, too, so the next row is measured.
             folder.note_not_measured(session, f"{place}, {group[0].viewers} viewers", why)
             return
         for cell in group:

@@ -1,7 +1,7 @@
 """Writes the dashboard for Grafana, `dashboard.json`, to standard output.
 
-The tables below have the panels. Grafana's own package makes JSON of them. Queries compute rates
-themselves, so the dashboard needs no rule of `rules.yml`.
+The tables below have the panels. Grafana's own Python package turns them into JSON. The queries
+compute rates themselves, so the dashboard needs no rule of `rules.yml`.
 """
 
 import json
@@ -40,7 +40,7 @@ from grafana_foundation_sdk.models.dashboard import (
 )
 
 WIDTH = 24
-"""Of Grafana's grid."""
+"""The number of columns of Grafana's grid."""
 PANEL_HEIGHT = 8
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 SERVICE = '{instance=~"$service"}'
@@ -81,7 +81,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """The last value of each instance, in words if it is a choice, red up to `red_below`."""
+    """Each instance's last value, named by `words` if these are set, red below `red_below`."""
 
     title: str
     unit: str
@@ -109,7 +109,7 @@ class Stat:
         panel.title(self.title).unit(self.unit).description(self.help)
         panel.datasource(SOURCE).height(PANEL_HEIGHT // 2).span(WIDTH // 6)
         query = Dataquery().expr(self.query.expr).legend_format(self.query.legend)
-        # No value of long ago where nothing is scraped now.
+        # An instant query, so that no old value is shown of an instance that is no longer scraped.
         return panel.with_target(query.instant().ref_id("A"))
 
 

@@ -35,7 +35,7 @@ def test_what_is_no_build_is_told(
 
 
 def test_a_build_that_does_not_start_is_told(system_root: None, tmp_path: Path) -> None:
-    """If the build has no programs, the error repeats the message of its process."""
+    """If a build's folder has no programs, the error repeats what its process printed."""
     prepare()
     forwarder = Forwarder("p4_replication", "native", "afpacket", "sleep")
     with pytest.raises(ChildError, match="reprise-switch does not exist"):

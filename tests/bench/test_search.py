@@ -59,7 +59,7 @@ LIMITS = (150.0, 4_690.0, 45_140.0, 53_800.0, 700_000.0, 2_760_000.0)
 
 @pytest.mark.parametrize("most", LIMITS)
 def test_the_limit_of_one_that_collapses_is_found_from_below(most: float) -> None:
-    """BMv2 is an example: up to some rate it carries everything, beyond it a tenth of that rate."""
+    """BMv2 is an example: beyond its highest rate, it carries only a tenth of that rate."""
     found = found_of(Forwarder(most, overrun=0.1))
     assert most / FINE**2 < found.lossless_per_s <= most
     assert most / FINE**2 < found.peak_per_s <= most
@@ -83,7 +83,7 @@ def test_a_peak_beyond_what_the_load_can_send_is_said_to_be_a_lower_bound() -> N
 
 @pytest.mark.parametrize("queue", [8_192.0, 200_000.0])
 def test_a_queue_that_a_short_trial_does_not_fill_is_no_capacity(queue: float) -> None:
-    """In a short trial all copies come, some late. Then the rate must not count as lossless."""
+    """If all copies of a short trial arrive, but some late, the rate must not count as lossless."""
     most = 700_000.0
     forwarder = Forwarder(most, queue=queue)
     short = forwarder(Trial(1.1 * most, 0.1, "find"))

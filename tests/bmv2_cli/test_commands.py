@@ -99,7 +99,7 @@ def test_a_command_file_of_3000_lines_is_taken_whole(
     assert found == [str(number) for number in range(1_500)]
 
 
-# Mistakes after which BMv2's command line goes on. After others it ends with a traceback.
+# Wrong commands after which BMv2's command line continues. Others end it with a traceback.
 WRONG = """\
 # a comment
 

@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def read(member: Member, ended: threading.Event) -> None:
-    """Prints events until `ended` is set, and then also the events that had already come."""
+    """Prints events until `ended` is set, and then also the events that have already arrived."""
     quiet = False
     while not (ended.is_set() and quiet):
         try:

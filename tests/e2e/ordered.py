@@ -175,13 +175,13 @@ class Ordered:
         return signer
 
     def lose(self, *hosts: int, senders: tuple[int, ...], for_s: float) -> None:
-        """For a while lets these hosts drop what the senders send."""
+        """For a while makes these hosts drop the senders' packets."""
         with self.losing(*hosts, senders=senders):
             time.sleep(for_s)
 
     @contextmanager
     def losing(self, *hosts: int, senders: tuple[int, ...]) -> Iterator[None]:
-        """Lets these hosts drop what the senders send, by blackhole routes to the senders."""
+        """Makes these hosts drop the senders' packets, by blackhole routes to the senders."""
         self._change_ways("add", hosts, senders)
         try:
             yield

@@ -114,7 +114,7 @@ def test_a_killed_service_and_a_killed_switch_are_gone_on_with(whole: Ordered) -
     everybody = told(whole)
     assert_in_order(everybody)
     for one in everybody:
-        # Requests are lost only while the switch does not run.
+        # A new epoch began only when the switch was restarted.
         assert {event[0] for event in one} == {epoch, group["epoch"]}
         assert one[-1][3] == "s 7999"
 

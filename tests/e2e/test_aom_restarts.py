@@ -156,8 +156,8 @@ class Life:
         """Whether the group is active and all members have its epoch."""
         return self.whole.n_receiving() == self.kind.n_members
 
-    # Each of the following methods makes something happen to a part of the group, and returns what
-    # became of the part's state.
+    # Each of the following methods disturbs a part of the group, such as the switch, and returns
+    # what became of the part's state: kept, lost, older, or twice if two copies of the part ran.
 
     def restart_switch(self) -> str:
         """Restarts the switch with its state file, with none, or with an older one."""

@@ -120,7 +120,7 @@ def test_members_agree_on_what_an_unrelated_implementation_verifies(
     signed.join_all()
     texts = [f"number {number}" for number in range(20)]
     signed.client.ask(signed.group, *texts)
-    # No request follows. The signature that the last packet lacks comes nevertheless.
+    # No further request follows. The signature that the last packet lacks must arrive nevertheless.
     told = [messages(events) for events in signed.group.told(len(texts))]
     for one in told:
         assert brief(one) == list(enumerate(texts, start=1))

@@ -14,7 +14,7 @@ from lab.traffic import Burst, digest, start_sender
 from tests.e2e.conftest import Sfu
 
 DURATION_S = 8
-"""`lab.bench.soak` runs longer."""
+"""The duration is short, because `lab.bench.soak` does the same for longer."""
 PACKETS_PER_S = 1000
 FRAME_LEN_BYTES = 200
 STAYING = [2, 5, 9]

@@ -1,7 +1,7 @@
 """Tests that the list in docs/p4runtime.md is what scripts/p4runtime-page makes.
 
 The script makes it from a list of the specification's requirements (docs/p4runtime.rows) and from
-comments that name a requirement at its tests.
+comments above tests, which say what requirements a test shows (`spec: KEY`).
 """
 
 import shutil

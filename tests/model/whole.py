@@ -1,4 +1,7 @@
-"""Whole random programs: blocks and tables around the code of `programs`; and packets for them."""
+"""Makes whole random P4 programs, and packets for them with the expected output.
+
+A program has blocks and tables around the random statements that `tests.model.programs` makes.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ from tests.model.tables import Any, Mask, Match, Span, Value, all_hold
 from tests.model.types import Bits, any_value, from_bits, near, some_value, to_bits, typed, width
 
 TRANSITIONS = 4096
-"""The most transitions that a case of a `select` may need. BMv2's JSON has prefixes in place of
-ranges, and the compiler refuses a case that needs more prefixes than this."""
+"""The most transitions into which the compiler expands one case of a `select`. BMv2's JSON has no
+ranges: each range becomes prefixes, and a case becomes one transition for each combination of its
+keys' prefixes. The compiler refuses a case that would become more transitions."""
 PAYLOAD_BYTES = 70
 """The number of random bytes after a packet's first header: enough for every other header."""
 

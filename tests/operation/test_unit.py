@@ -16,7 +16,7 @@ from tests.service.running import LIMIT_S, Process
 
 NOBODY = 65_534
 CAP_NET_RAW = 13
-"""Its number (capabilities(7))."""
+"""The number of the capability CAP_NET_RAW (capabilities(7))."""
 
 
 def unit_of_the_page() -> Unit:

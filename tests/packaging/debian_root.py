@@ -43,7 +43,8 @@ class DebianRoot:
                 "--mode=root",
                 "--variant=minbase",
                 f"--include={','.join(packages)}",
-                # Like a container's: manual pages are looked at outside.
+                # As in a container image, translations are left out. Manual pages are tested
+                # outside this system.
                 "--dpkgopt=path-exclude=/usr/share/locale/*",
                 suite,
                 self.path,

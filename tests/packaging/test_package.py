@@ -44,7 +44,7 @@ def test_an_upgrade_keeps_what_the_operator_changed(
     root.install(next_package)
     assert "9999.0" in root.run("dpkg-query", "--show", "reprise")
     assert (root.text("/etc/reprise/secret"), root.text(CONFIG)) == (secret, changed)
-    # An operator who signs with keys has removed the secret. It must not come back.
+    # An operator who signs with keys has removed the secret. The package must not make it again.
     (root.path / "etc/reprise/secret").unlink()
     root.run("dpkg", "--remove", "reprise")
     root.install(package)

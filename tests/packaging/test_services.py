@@ -185,9 +185,9 @@ def test_a_reload_replaces_the_switch_and_no_packet_is_lost(services: Services) 
         sending.start()
         got = received(receiver, len(numbers))
         sending.join()
-        # The old process ends when the new one has taken over. The old process's last message to
-        # the service manager is the id of the new process, which may have said before that it is
-        # ready; systemd listens to it only from then on.
+        # The old process ends when the new process has taken over. The old process's last message
+        # to the service manager is the id of the new process. The new process may have sent READY=1
+        # before this; systemd accepts its messages only from then on.
         told = services.told()
         if told == "READY=1":
             told = services.told()

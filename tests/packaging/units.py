@@ -1,4 +1,4 @@
-"""Reads from systemd units what a test then does in systemd's place."""
+"""Reads systemd units, so that a test can do what systemd would do."""
 
 import shlex
 from collections import defaultdict

@@ -29,7 +29,7 @@ class Copy:
     port: int
     datagram: UdpFrame
     is_sound: bool
-    """Whether its checksums are right."""
+    """Whether the IPv4 and UDP checksums of the datagram are right."""
 
 
 def datagram(
@@ -61,7 +61,7 @@ def exchange(
 ) -> list[Copy]:
     """Sends payloads one after the other; returns the `n_due` copies, and all surplus copies.
 
-    It waits at most `limit_s` for the copies.
+    Waits at most `limit_s` for the copies.
     """
     copies: list[Copy] = []
     with at_links(site) as (sockets, selector):

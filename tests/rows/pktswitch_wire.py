@@ -28,7 +28,7 @@ def message_frame(site: Site, source: Endpoint, message: bytes | Message) -> byt
 
 
 def after(site: Site, frames: Sequence[bytes]) -> list[UdpFrame]:
-    """Sends fewer than 64 frames; returns what came at the first link until they were handled."""
+    """Sends fewer than 64 frames; returns the first link's datagrams until all were handled."""
     parsed = [parse_udp(frame) for frame in frames_after(site, frames)]
     return [one for one in parsed if one is not None]
 

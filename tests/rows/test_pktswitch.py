@@ -295,7 +295,7 @@ def test_one_that_stands_still_is_told_of_and_asked_again(tmp_path: Path) -> Non
         with pytest.raises(ChildError, match=r"did not answer SUBSCRIBE of 10\.1\.0\.2:6000"):
             running.subscribe(stream, viewers)
         os.kill(running.pids[0], signal.SIGCONT)
-        # The subscription that had no answer is asked for again.
+        # This call repeats the subscription that got no answer.
         running.subscribe(stream, viewers)
         assert came(exchange(site, [(stream, rtp(1))], 1)) == due([rtp(1)], viewers)
 

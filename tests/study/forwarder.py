@@ -1,4 +1,4 @@
-"""A stand-in for an SFU: copies datagrams, and makes the mistakes that it is told to.
+"""A stand-in for an SFU: copies datagrams, and makes the mistakes that its options name.
 
 Each line on standard input has a stream's viewers, as JSON, and is answered by a line. A packet
 with a wrong checksum is copied only with `--any-checksum`. A number says how often a mistake is

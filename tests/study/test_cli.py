@@ -96,7 +96,7 @@ def test_resume_alone_takes_the_newest_of_this_experiment_and_form(
     assert f"going on with {made[2].path}\n" in capsys.readouterr().err
     assert run(file, "--resume", "--quick") == 0
     assert [one.path for one in runs.folders] == [made[2].path, made[3].path]
-    # The newest folder is complete now, so the command must name the older one that is meant.
+    # The newest folder is complete now, so the command must name the older folder.
     assert run(file, "--resume") == 2
     said = capsys.readouterr().err
     assert f"the newest folder of tiny, {made[2].path}, is complete; --resume DIR goes on" in said
@@ -140,7 +140,8 @@ def test_all_goes_on_where_it_was_interrupted(
     assert f"go on: ./reprise-lab {' '.join(resume)}\n" in capsys.readouterr().err
     first, second = runs.folders
     main(resume)
-    # The complete study is left alone, the interrupted one goes on, the third one begins.
+    # The complete study is left alone, the interrupted study is resumed, and the third study
+    # starts.
     assert [one.path for one in runs.folders[2:3]] == [second.path]
     assert [one.experiment.experiment for one in runs.folders] == ["one", "two", "two", "three"]
     assert all(one.is_complete for one in runs.folders)

@@ -1,4 +1,4 @@
-"""The folder of a study has only whole runs, whatever happens between two steps."""
+"""The folder of a study has only complete runs, whatever happens between two steps."""
 
 import errno
 import json

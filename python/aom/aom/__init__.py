@@ -51,7 +51,7 @@ class Error(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """The next message. `certificate` proves the message to another member."""
+    """The group's next message, in order. `certificate` proves the message to another member."""
 
     epoch: int
     sequence: int
@@ -187,10 +187,11 @@ class Member:
         )
 
     def certificate(self, message: Message) -> bytes:
-        """Returns the message's certificate, extended by what arrived for it since the delivery.
+        """Returns the message's certificate, including tags that came after the delivery.
 
-        The returned certificate is for other members. If somebody sent false tags, the returned
-        certificate may convince members whom the certificate in the message does not convince.
+        The returned certificate is for other members. If an attacker sent false tags, the message
+        may have been delivered with them. Some members then refuse `message.certificate`, but
+        accept the returned certificate, which also has the later tags.
         """
         place = _ffi.new("aom_event **")
         number = (message.epoch, message.sequence)

@@ -71,8 +71,9 @@ class Client:
     ) -> dict[str, Any]:
         """Joins; returns the participant, with its legs and their keys.
 
-        Tracks to publish may come with it, by name, and tracks to receive, by publisher and name:
-        `{"ann": {"audio": {}}}`. If one of them is refused, so is the join.
+        The same request can publish `tracks`, by name, and subscribe to tracks, by publisher and
+        name: `{"ann": {"audio": {}}}`. If the service refuses one of these, it also refuses the
+        join.
         """
         path = ("conferences", conference, "participants", participant)
         body: dict[str, Any] = {"display_name": display_name}
@@ -83,7 +84,7 @@ class Client:
         return self.request("PUT", path, body)
 
     def leave(self, conference: str, participant: str) -> None:
-        """Leaves, or removes a participant."""
+        """Removes a participant from a conference: the caller itself, or another participant."""
         self.request("DELETE", ("conferences", conference, "participants", participant))
 
     def publish(

@@ -31,13 +31,13 @@ class Events:
     Iterate over the events, or call `receive`. docs/join.md shows the events. After an event whose
     `event` is `lost`, read the conference again.
 
-    Requests may go over the stream, too; one thread makes them and receives events. Of a
-    stream that ends, the last messages may be lost: read the conference then.
+    Requests may go over the stream, too. The thread that receives the events must make them. When a
+    stream ends, its last messages may be lost, so read the conference again.
     """
 
     def __init__(self, client: Client, conference: str) -> None:
         self._early: deque[dict[str, Any]] = deque()
-        """Events that came while an answer was awaited."""
+        """Events that arrived while `request` waited for an answer."""
         self._asked = 0
         scheme = "wss" if client.url.scheme == "https" else "ws"
         path = f"/v1/conferences/{quote(conference, safe='')}/events"
@@ -56,13 +56,13 @@ class Events:
             raise problem(answer.status_code, bytes(answer.body or b"")) from refused
 
     def receive(self, timeout_s: float | None = None) -> dict[str, Any] | None:
-        """The next event; None if none comes in this time. Raises `EventsEndedError`."""
+        """The next event; None if none arrives in time; `EventsEndedError` if the stream ends."""
         if self._early:
             return self._early.popleft()
         until = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             message = self._message(until)
-            # An answer may come after its request was given up.
+            # This skips an answer that arrives after `request` has stopped waiting for it.
             if message is None or "answer" not in message:
                 return message
 
@@ -72,7 +72,8 @@ class Events:
         """Makes a request over the stream; returns the answer's body.
 
         `path` is what follows `/v1/conferences/CONFERENCE/`. Raises `ProblemError` if the service
-        refuses, TimeoutError without an answer in time, `EventsEndedError`.
+        refuses the request, TimeoutError if no answer arrives in time, and `EventsEndedError` if
+        the stream ends.
         """
         self._asked += 1
         asked: dict[str, object] = {"request": self._asked, "method": method, "path": path}
@@ -95,7 +96,7 @@ class Events:
                 return message["body"]
 
     def _message(self, until: float | None) -> dict[str, Any] | None:
-        """The next message; None if none comes until then."""
+        """The next message; None if none arrives until `until`, a time of `time.monotonic`."""
         left_s = None if until is None else max(0.0, until - time.monotonic())
         try:
             message: dict[str, Any] = json.loads(self._stream.recv(left_s))

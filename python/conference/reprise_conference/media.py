@@ -142,7 +142,7 @@ class MediaSocket:
             self._find_way()
 
     def _find_way(self) -> None:
-        """Replaces the socket by one that is connected anew.
+        """Replaces the socket by a new one, which is connected again.
 
         A connected socket keeps its own address, even if this host has another address now.
         """

@@ -179,7 +179,7 @@ class Client:
     def set_pipeline(
         self, of: p4.ForwardingPipelineConfig | None = None, action: int = COMMIT, **fields: object
     ) -> None:
-        """Sets a program. Without `of` there is none: P4Runtime's COMMIT takes the saved one."""
+        """Sets a program. Without `of` the request has none: COMMIT uses the saved program."""
         request = self.sender() | {"action": action, "config": of} | fields
         request = p4.SetForwardingPipelineConfigRequest(**request)
         self.stub.SetForwardingPipelineConfig(request, timeout=PATIENCE_S)
@@ -296,7 +296,7 @@ def runs(action_id: int, *values: bytes) -> p4.TableAction:
 
 
 def begun(key: bytes, value: bytes = b"\1") -> p4.TableEntry:
-    """An entry for `every_entity`'s table `begun`, for which the program has two entries."""
+    """An entry for `every_entity`'s table `begun`. The program declares two more entries of it."""
     action = runs(ids()["mark"], value)
     return p4.TableEntry(table_id=ids()["begun"], match=[exact(1, key)], action=action)
 
@@ -308,7 +308,7 @@ def limited(**fields: object) -> p4.TableEntry:
 
 
 def slot(index: int | None = None, value: bytes | None = None) -> p4.RegisterEntry:
-    """A cell of the register `slots` of `every_entity`, or all its cells."""
+    """A cell of the register `slots` of `every_entity`; all of its cells if `index` is None."""
     at = None if index is None else p4.Index(index=index)
     data = None if value is None else P4Data(bitstring=value)
     return p4.RegisterEntry(register_id=ids()["slots"], index=at, data=data)

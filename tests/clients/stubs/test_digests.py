@@ -13,7 +13,7 @@ def wanted(name: str = "seen_t", **fields: int) -> p4.DigestEntry:
 
 
 def send(primary: Controller, switch: Switch, to: int, kind: int) -> None:
-    """Lets a packet of this kind come in on the port `to`."""
+    """Makes a packet of this kind arrive on the port `to`, by a packet-out that loops back."""
     primary.send(packet=packet_out(switch.frame(to=to, kind=kind)))
 
 

@@ -7,7 +7,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 
 const LENGTH_BYTES: usize = 4;
 
-/// The error does not quote the bytes, since they may be a key.
+/// Why a message cannot be framed or read. The error does not quote the bytes, since they may contain a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     #[error("expected a message of 1 to {MESSAGE_BYTES_MAX} bytes, found a length of {0}")]
@@ -52,7 +52,8 @@ impl Frames {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Returns the next whole message. After each push, call it until it returns `None`.
+    /// Returns the next complete message, or `None` if more bytes are needed. After each push, call this method until
+    /// it returns `None`.
     ///
     /// # Errors
     ///

@@ -85,7 +85,7 @@ impl FromStr for TagKey {
 ///
 /// # Errors
 ///
-/// If the number of digits differs, or there are other characters.
+/// If the text has another number of characters, or a character that is not a hexadecimal digit.
 pub fn bytes_of<const N: usize>(text: &str) -> Result<[u8; N], KeyError> {
     let bytes = HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok();
     let bytes = bytes.and_then(|bytes| bytes.try_into().ok());

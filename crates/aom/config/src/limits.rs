@@ -16,8 +16,8 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// The interval at which the service sends an alive message.
 pub const ALIVE_EVERY: Duration = Duration::from_secs(2);
 
-/// A member reconnects if it has received nothing from the service for this time. So four of five alive messages may be
-/// late.
+/// A member reconnects if it has received nothing from the service for this time. At one alive message every two
+/// seconds, four alive messages in a row may be late.
 pub const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 pub const MEMBER_FILE_VERSION: u32 = 1;

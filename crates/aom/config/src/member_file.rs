@@ -1,7 +1,7 @@
 //! The file that a member gets once, when it is added: its identity, the service's address, and the keys that prove its
 //! identity. The file is a secret: everyone who has it can act as that member. It does not contain the key that signs
-//! confirm messages ([`aom::confirm`]): each process makes a key of its own, since it does not know what other
-//! processes with the file have confirmed.
+//! confirm messages ([`aom::confirm`]): each process makes a key of its own. If two processes with the same file shared
+//! a key, they could sign contradictory confirm messages without knowing it.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ pub struct MemberFile {
     pub key: String,
 }
 
-/// The error does not quote the text, since it contains keys.
+/// Why a text is not a valid member file. The error does not quote the text, since a member file contains keys.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MemberFileError {
     #[error(

@@ -67,8 +67,8 @@ pub struct Membership {
     /// The destination of requests; absent if requests go to the sequencer's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<Ipv4Addr>,
-    /// Whether the epoch may have messages already. If so, a member that joins starts with the first sequence number
-    /// that it can authenticate.
+    /// Whether the sequencer may already have assigned sequence numbers in this epoch. If so, a member that joins
+    /// starts with the first sequence number that it can authenticate.
     pub has_begun: bool,
     /// This member's index in `receivers`.
     pub receiver: u8,

@@ -2,9 +2,9 @@
 //! member's signed statement that it received a certain content (a message) under a certain sequence number. A member
 //! delivers a message when a quorum has confirmed its content.
 //!
-//! A member signs only one content for each sequence number. If two contents of a sequence number each had a quorum,
-//! the members that signed both would be more than the members that may lie. So correct members never deliver different
-//! messages under one sequence number.
+//! A correct member signs only one content for each sequence number. Any two quorums have more members in common than
+//! may lie, so two contents of one sequence number cannot both have a quorum. Correct members therefore never deliver
+//! different messages under one sequence number.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -292,8 +292,8 @@ impl Confirming {
         );
     }
 
-    /// Creates rounds only for the part of a gap that is inside the window of pending sequence numbers. `make_room`
-    /// drops the part before the window as one range, so a gap of billions of sequence numbers needs no memory.
+    /// Records dropped sequence numbers. Creates rounds only for those inside the window of pending sequence numbers:
+    /// `make_room` drops those before the window as one range, so a gap of billions of numbers needs no memory.
     fn take_drop(&mut self, membership: &Membership, drop: DropNotification) {
         self.make_room(membership, drop.first, drop.last);
         for number in self.next.max(u64::from(drop.first))..=u64::from(drop.last) {

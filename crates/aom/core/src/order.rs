@@ -21,7 +21,7 @@ pub(crate) trait Slot {
     /// packets are needed.
     fn settled_at(&self) -> Option<Duration>;
 
-    /// Called when a later sequence number was proved.
+    /// Notifies the slot that a later sequence number was proved.
     fn follow(&mut self);
 
     fn settle(self) -> Settled;

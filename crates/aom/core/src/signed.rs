@@ -101,7 +101,7 @@ pub(crate) fn take(
     if is_right {
         taken
     } else {
-        // The packet may be proved, but it delivers no message.
+        // The packet may belong to the chain, but its sequence number has no message: it counts as refused.
         Err(Refusal::WrongDigest)
     }
 }
@@ -313,7 +313,7 @@ impl Slot for SignedSlot {
         self.accepted.as_ref().map(|_| Duration::ZERO)
     }
 
-    /// Only the link of the next packet can prove a packet, so a later sequence number changes nothing.
+    /// Does nothing. In AOM-PK only a signature, or the link of the next packet, proves something about this slot.
     fn follow(&mut self) {}
 
     fn settle(self) -> Settled {

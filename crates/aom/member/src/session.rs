@@ -132,7 +132,7 @@ impl Keeper {
                 member.end(because);
             }
             (None, Some(first)) => {
-                // The caller of join may have given up.
+                // Sending fails if the caller of `join` has stopped waiting.
                 let _ = first.send(Err(ended));
             }
             (None, None) => {}
@@ -234,7 +234,7 @@ impl Keeper {
                 lock(&self.about).membership = Some(announced);
                 self.member = Some(Arc::clone(&member));
                 if let Some(first) = self.first.take() {
-                    // The caller of join may have given up; then it stops this thread soon.
+                    // Sending fails if the caller of `join` has stopped waiting. The caller then stops this thread.
                     let _ = first.send(Ok(member));
                 }
             }

@@ -64,7 +64,7 @@ mod tests {
     fn numbers_are_the_time_and_never_come_again() {
         let first = next(0, NOW).expect("a number");
         assert_eq!(first, 262_195_200);
-        // If the state was lost, `last` is 0. With the other numbers an older state was restored.
+        // `last` is 0 if the state was lost. The other values stand for an older state that was restored.
         for last in [0, 5, first - 100] {
             let later = next(last, NOW + Duration::from_millis(125));
             assert_eq!(later.expect("a number"), first + 1);

@@ -63,7 +63,7 @@ pub async fn serve(listener: TcpListener, tls: rustls::ServerConfig, members: Me
         let (acceptor, members, strangers) = (acceptor.clone(), members.clone(), strangers.clone());
         tokio::spawn(async move {
             match attend(stream, from.ip(), (&acceptor, &members, &strangers)).await {
-                // Logged at debug level only: anybody can cause any number of these.
+                // Logged at debug level only: anybody can open any number of such connections.
                 (Joined::No, because) => {
                     tracing::debug!(%from, %because, "a connection has ended before it joined");
                 }

@@ -254,7 +254,7 @@ impl Service {
                 () = &mut stop => return Ok(()),
                 Some((request, answer)) = asked.recv() => {
                     let given = core.answer(request).await?;
-                    // The caller may be gone; the request is carried out all the same.
+                    // Sending fails if the caller has stopped waiting; the request is carried out nevertheless.
                     let _ = answer.send(given);
                 }
                 Some(message) = core.from_members.recv() => core.receive(message),
@@ -367,8 +367,7 @@ impl Core {
         due
     }
 
-    /// Returns the connected members whose confirm key differs from the one that the group's current epoch has for
-    /// them.
+    /// Returns the connected members whose confirm key differs from their confirm key in the group's current epoch.
     pub(crate) fn wanting<'a>(&self, name: &str, group: &'a Group) -> Vec<&'a str> {
         let Some(epoch) = group
             .current
@@ -570,7 +569,8 @@ impl Core {
         Ok(self.store.save(&self.state)?)
     }
 
-    /// Ends the service here if a test asked for this point between two steps.
+    /// Returns an error, which ends the service, if a test has chosen this point between two steps
+    /// ([`Options::stop_at`]).
     pub(crate) fn reach(&self, point: &'static str) -> Result<(), ServiceError> {
         if self.options.stop_at == Some(point) {
             Err(ServiceError::StoppedAt(point))

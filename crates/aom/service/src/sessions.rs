@@ -148,7 +148,7 @@ impl Core {
                 answer,
             } => {
                 let joined = self.admit(&group, &member, fingerprint, confirm_key);
-                // The connection may have ended meanwhile.
+                // Sending fails if the connection has ended meanwhile.
                 let _ = answer.send(joined);
             }
         }

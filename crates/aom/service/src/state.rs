@@ -96,9 +96,9 @@ pub(crate) struct Member {
     pub(crate) switch_port: u16,
     #[serde(with = "hex")]
     pub(crate) fingerprint: Fingerprint,
-    /// In a Byzantine group, the key by which others check this member's confirmations. It is of the member's process
-    /// that was connected when the newest epoch began or, if none was, of an earlier one. A member without a key does
-    /// not receive yet.
+    /// In a Byzantine group, the public key that verifies this member's confirm messages. The key belongs to the
+    /// member's process that was connected when the newest epoch began. If no process was connected then, the key
+    /// belongs to an earlier process. A member without a key does not receive yet.
     pub(crate) confirm_key: Option<PublicKey>,
 }
 
@@ -148,8 +148,9 @@ impl State {
 }
 
 impl Group {
-    /// Begins the change to epoch `number` with new keys, at [`Phase::Stop`]. An unfinished change is restarted with
-    /// this epoch, which no member knows. With `is_switch_lost`, the previous epoch's last sequence number is unknown.
+    /// Begins the change to epoch `number` with new keys, at [`Phase::Stop`]. An unfinished change restarts with this
+    /// epoch, which the service has not sent to any member yet. With `is_switch_lost`, the previous epoch's last
+    /// sequence number is unknown.
     ///
     /// # Errors
     /// If the group has no receivers, or there are no random numbers. The error says why, and what the operator should

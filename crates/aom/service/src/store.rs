@@ -65,7 +65,7 @@ impl Store {
         }
     }
 
-    /// The last saved state; `None` in a new folder.
+    /// Returns the last saved state, or `None` if the folder is new.
     pub(crate) fn load(&self) -> Result<Option<State>, StoreError> {
         let path = self.folder.join(STATE);
         let text = match fs::read(&path) {
@@ -86,8 +86,8 @@ impl Store {
         }
     }
 
-    /// Saves the state. After a loss of power the folder has this state if `save` has returned, else this state or the
-    /// previous one.
+    /// Saves the state. Once `save` has returned, the folder has this state even after a loss of power. If the power
+    /// fails during `save`, the folder has either this state or the previous one.
     pub(crate) fn save(&self, state: &State) -> Result<(), StoreError> {
         let path = self.folder.join(STATE);
         let text = serde_json::to_vec_pretty(state).map_err(io::Error::from);

@@ -75,7 +75,7 @@ impl Open {
         if let Some(number) = oldest.map(|(number, _)| *number)
             && let Some((_, cut)) = self.connections.remove(&number)
         {
-            // The connection may have just ended by itself.
+            // Sending fails if the connection has just ended by itself.
             let _ = cut.send(());
         }
     }
@@ -84,7 +84,7 @@ impl Open {
 impl Stranger {
     /// Waits until the place is given to another connection.
     pub(crate) async fn cut(&mut self) {
-        // The sender is never dropped before it is used.
+        // No error is possible here: the sender either sends first, or is dropped together with this place.
         let _ = (&mut self.cut).await;
     }
 }

@@ -8,8 +8,7 @@ use aom::chain::Hash;
 
 use crate::ratio::Unsigned;
 
-/// What the signer keeps of a chain: its last packet, how many packets came since the last signature, and
-/// since when.
+/// What the signer keeps of a chain: its last packet, and the number and age of the packets since the last signature.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub epoch: u32,

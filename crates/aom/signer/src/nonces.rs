@@ -317,7 +317,8 @@ mod tests {
         assert!(n_left <= inside.n_ready * NONCE_BYTES, "used ones are gone");
     }
 
-    /// A test of `secret_memory` shows that a child process finds the memory wiped.
+    /// The test wipes the memory itself, as the kernel does in a child process (which a test of crate `secret_memory`
+    /// shows).
     #[test]
     fn a_pool_whose_memory_is_wiped_signs_nothing() {
         let pool = Pool::new(10, 0).expect("memory");

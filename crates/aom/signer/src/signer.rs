@@ -122,7 +122,8 @@ impl Signer {
         let (stamp, hash) = stamped(frame).ok_or(Drop::NotStamped)?;
         self.begin(now, &stamp, out)?;
         let is_right = hash[..8] == stamp.digest;
-        // Dropping the packet would leave a gap in the chain, and receivers would wait for its sequence number.
+        // A packet with a wrong digest is linked too. If the signer dropped the packet, the chain would have a gap, and
+        // receivers would wait for the missing sequence number.
         let hash = if is_right { hash } else { NO_MESSAGE };
         self.counters.wrong_digest += u64::from(!is_right);
         let chain = self.chains.0.entry(stamp.group);
@@ -167,7 +168,7 @@ impl Signer {
                 self.end(now, oldest, out);
                 self.counters.evicted += 1;
             }
-            // The group's chain may have started before this process did.
+            // Earlier packets of the group may have come before this process started. That counts as a gap.
             self.counters.gaps += u64::from(stamp.sequence != 1);
             return Ok(());
         };

@@ -19,7 +19,7 @@ mod session;
 use std::process::ExitCode;
 
 use args::{AnySwitch, Args, Command, Conference, Global, Machine, P4};
-// All modules refer to these as `crate::failure` and so on.
+// Imported here so that every module can write `crate::failure` and so on.
 use command_line::{failure, files, output};
 use failure::Failure;
 

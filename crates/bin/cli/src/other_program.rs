@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::failure::Failure;
 
-/// The program with the commands for conferences that people join. It has as many dependencies as all the rest of
-/// `reprise`.
+/// The program with the commands for conferences that people join. It is a separate program because it has as many
+/// dependencies as all the rest of `reprise`.
 const CONFERENCE: &str = "reprise-conference";
 
 /// Replaces this process by `reprise-conference`, with the arguments of this command line. Returns only if that program

@@ -80,7 +80,8 @@ impl Session {
         Ok(settled.ok_or_else(interrupted)??)
     }
 
-    /// Settles (see [`Session::settle`]), applies `operation` to the conference, writes, and prints the difference.
+    /// Settles (see [`Session::settle`]), applies `operation` to the conference, writes the difference to the switch,
+    /// and prints it.
     pub async fn change<E: Into<Failure>>(
         &mut self,
         operation: impl FnOnce(&mut Conference) -> Result<(), E>,

@@ -97,7 +97,7 @@ impl From<Ended> for Error {
     }
 }
 
-/// Makes an error of an answer whose type is not that of the call's result.
+/// The program ends if an answer has another type than the call's result.
 impl From<ArgsError> for Error {
     fn from(error: ArgsError) -> Self {
         Self::Ended(Ended::Switch(format!(

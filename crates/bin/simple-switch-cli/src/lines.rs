@@ -77,7 +77,7 @@ impl Lines {
             }
             Self::Pipe(input, number) => {
                 out.text(PROMPT)?;
-                // Whoever writes the next command may first wait for the answer to the last one.
+                // The writer of the pipe may wait for this output before it writes the next command.
                 if !input.buffer().contains(&b'\n') {
                     out.flush()?;
                 }

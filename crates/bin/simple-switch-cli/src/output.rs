@@ -23,8 +23,8 @@ impl Output {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Locks the output. Gives up if another thread holds the lock for long: a reader that has stopped reading then
-    /// blocks that thread.
+    /// Locks the output. Returns `None` if another thread does not release the lock: a reader that has stopped reading
+    /// then blocks that thread.
     pub fn lock_soon(&self) -> Option<MutexGuard<'_, BufWriter<Stdout>>> {
         for _ in 0..INTERRUPT_TRIES {
             match self.0.try_lock() {

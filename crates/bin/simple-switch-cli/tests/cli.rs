@@ -39,7 +39,7 @@ const SIGXFSZ: i32 = 25;
 /// What the server does with a call.
 enum Reaction {
     Answer(Vec<u8>),
-    /// Sends this and closes the connection.
+    /// Sends these bytes and closes the connection.
     Last(Vec<u8>),
     /// Reports the call to the test and never answers.
     Hold,

@@ -63,7 +63,7 @@ struct ToWorker {
     waker: Arc<Waker>,
 }
 
-/// An event loop's end of the handle. Dropping it drops all work that was not run.
+/// The event loop's ends of the channels of a [`LoopHandle`]. Dropping the mailbox drops all work that was not run.
 pub(crate) struct Mailbox {
     work: Receiver<Work>,
     port_changes: Receiver<PortChange>,
@@ -144,7 +144,8 @@ impl LoopHandle {
     /// Sends each worker a request of a takeover. A loop that has ended drops its request.
     pub(crate) fn hand_over(&self, requests: impl IntoIterator<Item = Handover>) {
         for (worker, request) in self.workers.iter().zip(requests) {
-            // A request that comes back is dropped, which tells its sender that the loop has ended.
+            // If the loop has ended, the request is dropped with its answer channel, and the closed channel tells the
+            // requester.
             let _ = worker.handovers.send(request);
             worker.waker.wake();
         }
@@ -159,7 +160,7 @@ impl LoopHandle {
         links.iter().for_each(LinkSender::notify);
     }
 
-    /// Wakes the loops to look for changes, for example for something that has finished.
+    /// Wakes the loops, so that they check again what other threads have changed or finished.
     pub(crate) fn wake(&self) {
         self.workers.iter().for_each(|worker| worker.waker.wake());
     }

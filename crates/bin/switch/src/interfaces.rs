@@ -52,7 +52,7 @@ pub(crate) struct LinkStatus {
     changed_ns: AtomicU64,
     /// How often the link has gone down or come up.
     transitions: AtomicU64,
-    /// 0 if unknown.
+    /// In bytes; 0 if unknown.
     mtu: AtomicU32,
     /// The interface's current name; empty while it has none.
     interface: Mutex<String>,
@@ -138,7 +138,7 @@ pub(crate) struct Watched {
     pub(crate) interface: String,
     /// The interface's index; `None` while the port is lost.
     pub(crate) bound: Option<i32>,
-    /// As [`OpenPort::served_queues`](crate::ports::OpenPort).
+    /// The number of receive queues that are served, as in [`OpenPort::served_queues`](crate::ports::OpenPort).
     pub(crate) served_queues: Option<usize>,
     /// The interface with the port's XDP program, if there is one.
     pub(crate) program: Option<XdpInterface>,
@@ -294,8 +294,8 @@ impl Watch {
     /// Takes the events; if that fails, the switch goes on forwarding.
     fn read_events(&mut self) {
         let taken = self.take_events();
-        // Notifies after any event, since the receivers read the links anyway. Does not notify right after a port was
-        // opened again, because its link is not known yet.
+        // Any event is a reason to notify, since the receivers of the notification read the links themselves. Right
+        // after a port was opened again nobody is notified, because the state of its link is not known yet.
         if !self.is_to_look {
             self.handle.notify_links();
         }
@@ -591,7 +591,7 @@ impl Watch {
         );
         self.ports[place].refusal = None;
         self.ports[place].n_queues = self.ports[place].port.served_queues;
-        // When all interfaces are read next, this interface's carrier and addresses are found.
+        // Makes the thread read the state of all interfaces next, which has this interface's carrier and addresses.
         self.is_to_look = true;
         Ok(())
     }

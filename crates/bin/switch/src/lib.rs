@@ -85,7 +85,7 @@ pub fn main(parts: &Parts) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let (begin, code) = match &options.bmv2 {
-                // Scripts know no other exit code of BMv2's programs.
+                // BMv2's programs have no other exit code for a failure, and scripts may rely on that.
                 Some(bmv2) => (format!("{}: ", bmv2.name.as_str()), 1),
                 None => (String::new(), error.exit_code()),
             };
@@ -273,7 +273,7 @@ struct Prepared {
     interfaces: Option<Interfaces>,
     trace: Option<TraceEnd>,
     takeovers: Takeovers,
-    /// The program; `None` if the switch was stopped meanwhile.
+    /// The program; `None` if the switch was stopped before it had one.
     in_force: Option<InForce>,
 }
 
@@ -432,7 +432,8 @@ impl Prepared {
         Ok(())
     }
 
-    /// Ends everything. Returns the totals of all workers and the first error; `first` is the first worker's result.
+    /// Ends the workers and the services. Returns the totals of all workers and the first error; `first` is the first
+    /// worker's result.
     fn finish(mut self, first: Result<(), LoopError>) -> (Totals, Result<(), SwitchError>) {
         let (mut loops, others) = self.workers.join();
         let (totals, closed) = workers::finish(&mut loops);
@@ -499,13 +500,13 @@ fn event_loops(
     Ok((handle.with_payload_signatures(signatures), loops))
 }
 
-/// Prints a line on standard error. If that fails, there is nobody to report it to. Names that others have chosen, of
-/// programs or files, cannot begin a second line.
+/// Prints a line on standard error. If that fails, there is nobody to report it to. Line ends are escaped, so that a
+/// name of a program or a file, which others may have chosen, cannot begin a second line.
 fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{}", printable::line(line));
 }
 
-/// Prints several lines. Their line ends must be this switch's own, not part of names that others have chosen.
+/// Prints several lines. The caller must have escaped line ends in names that others have chosen.
 fn say_lines(lines: &str) {
     let _ = writeln!(io::stderr(), "{}", printable::lines(lines));
 }

@@ -347,7 +347,8 @@ fn port_offloads(metrics: &mut Metrics, counted: &Counted) {
     }
 }
 
-/// The reasons are those of docs/switch.md and begin with the direction.
+/// Shows the drops of each port by reason. A reason begins with the direction, `rx_` or `tx_`; docs/switch.md lists
+/// them.
 fn port_drops(metrics: &mut Metrics, counted: &Counted) {
     let directions = [
         (

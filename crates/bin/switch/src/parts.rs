@@ -2,7 +2,7 @@
 
 use dataplane::{ControlError, Offload, PayloadExtern, PortId, Switch};
 
-/// What is added; `reprise-switch` itself adds nothing.
+/// The additions of the containing program; `reprise-switch` itself adds nothing.
 #[derive(Default)]
 pub struct Parts {
     /// Externs that change payloads, with the names by which programs call them. Each worker has externs of its own.

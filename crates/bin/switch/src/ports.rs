@@ -20,7 +20,7 @@ use crate::start_timeout::StartTimeout;
 pub(crate) struct OpenPort {
     pub(crate) id: PortId,
     pub(crate) name: String,
-    /// The port as the ready line shows it.
+    /// The port as the switch's "ready: " line on standard error shows it.
     pub(crate) described: String,
     pub(crate) port: Box<dyn Port>,
     /// The state of the port's interface, if the interface is watched.
@@ -49,7 +49,7 @@ pub(crate) struct Opening {
     way_out: WayOut,
     n_workers: usize,
     observers: Observers,
-    /// Whether the warning was logged that somebody on this host sends frames at the port's own interface.
+    /// Whether `warn_of_outgoing` has logged its warning.
     is_outgoing_logged: Arc<AtomicBool>,
 }
 
@@ -60,7 +60,7 @@ impl Opening {
         Ok(ports.map(|port| port.observed(&self.observers)).collect())
     }
 
-    /// Goes on with the sockets that another process has passed, one port for each worker.
+    /// Makes the ports, one for each worker, of the sockets that another process has passed.
     fn open_passed(&self, passed: Vec<HandedPort>) -> Result<Vec<OpenPort>, PortError> {
         let passed = passed.into_iter();
         match &self.option.source {
@@ -74,7 +74,7 @@ impl Opening {
                 let shared = passed.map(UdpPort::passed);
                 Ok(self.all(shared.collect::<Result<Vec<_>, _>>()?))
             }
-            // The command line with such a port was refused.
+            // `Options::check` refuses a takeover with such a port.
             PortSource::Xdp { .. } | PortSource::Capture { .. } => Ok(Vec::new()),
         }
     }
@@ -87,7 +87,7 @@ impl Opening {
             PortSource::Interface(interface) => {
                 let mut config = AfPacketConfig {
                     way_out: self.way_out,
-                    // Like BMv2's ports, which also receive frames that this host sends at the interface.
+                    // Like BMv2's ports, which also receive frames that this host sends through the interface.
                     takes_outgoing: self.way_out == WayOut::Discipline,
                     ..AfPacketConfig::default()
                 };
@@ -123,7 +123,7 @@ impl Opening {
                 1 => vec![UdpPort::open(*address)?],
                 _ => UdpPort::open_shared(*address, *n_workers)?,
             })),
-            // Captures are opened all together.
+            // `open` opens the captures, all together.
             PortSource::Capture { .. } => Ok(Vec::new()),
         }
     }
@@ -134,8 +134,8 @@ impl Opening {
         matches!(&self.option.source, PortSource::Xdp { destinations, .. } if !destinations.is_empty())
     }
 
-    /// Warns of frames that someone on this host sends at the port's own interface: once, whichever worker's socket
-    /// receives one first, and however often the interface comes back.
+    /// Warns if a process of this host sends frames through the port's own interface. The warning comes once, whichever
+    /// worker's socket sees such a frame first, and however often the interface comes back.
     fn warn_of_outgoing(&self, shared: &mut [AfPacketPort]) {
         let port = self.option.id;
         for socket in shared {

@@ -82,9 +82,9 @@ pub(crate) struct Services {
     metrics_address: Option<Address>,
     thrift_listener: Option<Bound>,
     thrift_address: Option<Address>,
-    /// Set until notifications are published.
+    /// The socket for notifications, until the Thrift server takes it.
     notifications: Option<NotificationSocket>,
-    /// Removed when the services end.
+    /// The files of Unix sockets, which are removed when the services end.
     socket_files: Vec<SocketFile>,
     serving: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
 }
@@ -182,7 +182,7 @@ impl Services {
                 SignalKind::terminate(),
                 SignalKind::quit(),
             ];
-            // A process started by nohup outlives its terminal.
+            // nohup starts a process with SIGHUP ignored, so that the process outlives its terminal.
             if !is_hangup_ignored() {
                 stops.push(SignalKind::hangup());
             }
@@ -418,7 +418,7 @@ impl Services {
         self.runtime.handle()
     }
 
-    /// Leaves the files of Unix sockets to the process that goes on with the sockets.
+    /// Leaves the files of Unix sockets to the process that has taken the sockets over.
     pub(crate) fn leave_socket_files(&mut self) {
         for file in self.socket_files.drain(..) {
             file.leave();
@@ -651,7 +651,7 @@ fn notification_socket(
         .ok())
 }
 
-/// Goes on with a listening socket that another process has passed.
+/// Makes a listener of a socket that another process has passed.
 fn go_on(passed: PassedListener) -> io::Result<(Bound, Address)> {
     let PassedListener {
         address,

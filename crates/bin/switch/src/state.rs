@@ -19,8 +19,8 @@ use crate::start_timeout::StartTimeout;
 /// Interval of the checks that the state file is still there.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a switch that has taken over waits until the other process has closed the state file, which takes as long as
-/// the disk needs for what is still to be written.
+/// How long a switch that has taken over waits until the other process has closed the state file. Before that, the
+/// other process writes what is not on the disk yet.
 const CLOSED_BY_OTHER_MAX: Duration = Duration::from_secs(5);
 
 /// Pause between two tries to open a state file that another process closes.
@@ -181,7 +181,7 @@ impl KeptFile {
             Ok((file, _)) => *place = Place::Open(file),
             Err(error) => {
                 drop(place);
-                // Logged; calls that change something are refused.
+                // `logged` logs the error. From now on calls that change something are refused.
                 let _ = self.logged(Err(StoreError(format!(
                     "state file {}: {error}",
                     self.path.display()

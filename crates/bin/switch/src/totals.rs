@@ -22,9 +22,9 @@ pub(crate) struct PortTotals {
     pub(crate) id: PortId,
     pub(crate) name: String,
     pub(crate) statistics: PortStatistics,
-    /// How often its interface went down.
+    /// How often the port's interface went down.
     pub(crate) link_down_events: u64,
-    /// How often its interface was removed.
+    /// How often the port's interface was removed.
     pub(crate) lost_events: u64,
 }
 

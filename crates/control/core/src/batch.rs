@@ -94,7 +94,7 @@ impl Running {
         }
     }
 
-    /// Executes the next piece: [`UPDATES_PER_PIECE`] updates, a single operation that costs more than this, or an
+    /// Executes the next piece: operations until their cost reaches [`UPDATES_PER_PIECE`] updates, or the whole of an
     /// undivided batch. Returns the cost of the piece in updates.
     pub(crate) fn go_on(&mut self, state: &mut WorkerState<'_>) -> usize {
         let batch = Arc::clone(&self.batch);

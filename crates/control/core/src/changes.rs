@@ -60,7 +60,7 @@ pub struct Changes {
 #[error("the reader has missed {0} changes, since it was too slow: read all state again")]
 pub struct Missed(pub u64);
 
-/// Publishes changes; keeps none while nobody follows.
+/// Publishes changes to followers. Keeps no changes while there is no follower.
 #[derive(Default)]
 pub(crate) struct Publisher(Arc<Published>);
 
@@ -82,8 +82,8 @@ struct State {
 }
 
 impl State {
-    /// Adds a change and drops the oldest changes above the limit, but always keeps the newest change, whatever its
-    /// size.
+    /// Adds a change. While all changes together have more than [`CHANGED_UPDATES_KEPT_MAX`] updates, drops the oldest
+    /// one, but always keeps the newest one.
     fn keep(&mut self, change: Change) {
         self.n_updates += change.what.n_updates();
         self.kept.push_back(change);

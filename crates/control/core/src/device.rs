@@ -62,7 +62,7 @@ impl<R> Answers<R> {
     }
 }
 
-/// Locks a mutex, also if a thread panicked while holding it: the data is valid all the same.
+/// Locks a mutex, even a poisoned one: a panic in another thread leaves the data valid.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -137,9 +137,9 @@ impl Device {
         Ok(Checked::new(program, view))
     }
 
-    /// Waits for exclusive access, under which nobody else reads, writes or sets a pipeline, and runs a call as a task
-    /// of the caller's Tokio runtime. If the caller drops the future while it waits for access, nothing happens. Once
-    /// the call runs, it runs to its end, even if the caller drops the future.
+    /// Waits for exclusive access, and then runs a call as a task of the caller's Tokio runtime. While the call runs,
+    /// nobody else reads, writes or sets a pipeline. If the caller drops the future while it waits for access, nothing
+    /// happens. Once the call runs, it runs to its end, even if the caller drops the future.
     ///
     /// # Errors
     /// [`Error::Stopped`]: the runtime ends. [`Error::NotStored`]: the store could not store the changes of earlier
@@ -366,7 +366,7 @@ fn steps<R: Send + 'static>(
         let answer = step(context);
         context.switch.end_batch();
         match answer {
-            // The receiver is gone if the caller gave up; the work is done all the same.
+            // The receiver is gone if the caller gave up. The work was done even so.
             Some(answer) => drop(sender.send(answer)),
             None => context.rest = Some(steps(step, sender)),
         }

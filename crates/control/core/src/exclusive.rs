@@ -164,8 +164,8 @@ impl Exclusive {
         self.make_ready(checked, move || saved.written()).await
     }
 
-    /// Puts into operation a pipeline that was prepared under this access. It replaces the pipeline that forwards, and
-    /// a saved pipeline is discarded.
+    /// Puts into operation a pipeline that was prepared under this access. The new pipeline replaces the pipeline that
+    /// forwards, and a saved pipeline is discarded.
     pub fn commit(self, ready: Ready) -> Committed {
         let Ready {
             pipeline,
@@ -211,7 +211,8 @@ impl Exclusive {
         Saved(self, saved)
     }
 
-    /// Prepares a pipeline from a store, with the stored operations, except those that a new process must not repeat.
+    /// Prepares a pipeline from a store, with the stored operations, except those that a new process must not repeat
+    /// (writes to registers that packets write too).
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -265,7 +266,7 @@ impl Exclusive {
 pub struct Ready {
     pipeline: Arc<Pipeline>,
     batch: Arc<Batch>,
-    /// For each worker its program and the batch's progress. The worker itself executes what is left of the batch.
+    /// For each worker its program and the batch's progress. The worker itself executes the remaining operations.
     workers: Vec<(ReadyProgram, Running)>,
 }
 
@@ -326,7 +327,7 @@ fn try_out(
 /// and egress, or lets no worker execute the batch.
 #[derive(Clone)]
 struct Gate {
-    /// `None` lets every batch through at once.
+    /// `None` if the batch's atomicity is not `WholeForPackets`: then every worker executes the batch at once.
     state: Option<Arc<Mutex<Passing>>>,
     n_waits: usize,
 }

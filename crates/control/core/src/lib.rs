@@ -30,16 +30,15 @@
 //!   pipeline for the new one. Packets inside the switch leave through the old pipeline; packets that a queue's rate
 //!   holds for more than [`limits::WAITS_BEFORE_EXCHANGE_MAX`] event-loop iterations are dropped and counted. All other
 //!   state is cleared, and the switch reports the generation (the unique number) of the new pipeline. The old pipeline
-//!   is freed on another thread before the access ends. So at most two pipelines take memory, plus a saved one, whose
-//!   own switch forwards nothing.
+//!   is freed on another thread before the access ends. So at most two pipelines take memory, plus a saved pipeline
+//!   (one that waits for its commit), which has a switch of its own that forwards nothing.
 //! - **Packet generators** belong to the switch, not to the pipeline. If a new pipeline's batch writes to a generator,
 //!   the workers execute that operation and all later ones in pieces after the exchange.
 //! - **An offload** beside the engine ([`dataplane::offload`]) applies all changes of a piece together when the piece
 //!   ends. So packets in the offload never see part of an update that takes several calls, and they see a new pipeline
 //!   with all its initial state. The offload does not wait for the end of the whole batch, because it punts some
-//!   packets
-//!   to the engine. The engine sees the effect of each piece, and the offload and the engine must agree while frames
-//!   pass. A read first collects the offload's counts. A drain also waits for packets in the offload.
+//!   packets to the engine. The engine sees the effect of each piece, and the offload and the engine must agree while
+//!   frames pass. A read first collects the offload's counts. [`Device::drain`] also waits for packets in the offload.
 //! - **Ports are enabled and disabled** ([`Exclusive::set_ports_enabled`]) under exclusive access too, with or without
 //!   a pipeline, in one piece for each worker. [`Device::ports`] reports the new state from step 7 on, when every
 //!   worker has it.

@@ -11,13 +11,13 @@ pub const UPDATES_PER_PIECE: usize = 64;
 pub const UNDIVIDED_UPDATES_MAX: usize = 8_192;
 
 /// How many times a worker checks, before it executes a batch with `Atomicity::WholeForPackets`, that no packet is
-/// between two passes through ingress and egress. It checks about once in an event-loop iteration; all these iterations
-/// take some 100 ms. If there was such a packet at every check, the batch is refused.
+/// between two passes through ingress and egress. The worker checks about once in an event-loop iteration; all these
+/// iterations take some 100 ms. If every check finds a packet between two passes, the batch is refused.
 pub const WAITS_FOR_PACKETS_MAX: usize = 1_000;
 
-/// How many times a worker waits for queued packets before it replaces a program. Each wait is at most one event-loop
-/// iteration, and an event loop with packets to process receives no new frames meanwhile. Packets that a queue's rate
-/// holds longer are dropped and counted.
+/// How many times a worker waits, before it replaces a program, for the queued packets to leave. Each wait is at most
+/// one event-loop iteration. An event loop that still has packets to process receives no new frames. Packets that a
+/// queue's rate limit holds longer are dropped and counted.
 pub const WAITS_BEFORE_EXCHANGE_MAX: usize = 100;
 
 /// Array cells that count as one update, so that writing all cells of a large array takes many pieces.

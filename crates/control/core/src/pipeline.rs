@@ -116,8 +116,8 @@ impl Pipeline {
         &self.checked.config
     }
 
-    /// The program from which the pipeline was made, without the operations written to it. It can be used to set the
-    /// pipeline again.
+    /// The checked program from which the pipeline was made, without the operations written to the pipeline. A caller
+    /// can set the pipeline again with it.
     pub fn checked(&self) -> &Checked {
         &self.checked
     }

@@ -26,7 +26,8 @@ use crate::pipeline::Pipeline;
 pub struct Reading {
     device: Arc<Device>,
     pipeline: Arc<Pipeline>,
-    /// The lock that keeps writers out. `None` for a reading under exclusive access, where nobody else can write.
+    /// The lock that keeps writers out. `None` for a reading under exclusive access, where nobody else can write, and
+    /// after [`Reading::let_writes_in`].
     no_writes: Option<OwnedRwLockReadGuard<()>>,
     change: u64,
     shows_secrets: bool,
@@ -35,7 +36,7 @@ pub struct Reading {
 /// The value shown instead of a secret.
 const ZERO: [u8; 1] = [0];
 
-/// The part of a table that is still to be read. A table keeps its entries in numbered places, some of which are empty.
+/// The part of a table that was not read yet. A table keeps its entries in numbered places, some of which are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cursor {
     /// The places from this number on.
@@ -311,7 +312,7 @@ impl Reading {
     /// Returns every packet generator of the switch.
     ///
     /// # Errors
-    /// `FailedPrecondition`: a saved pipeline has none.
+    /// `FailedPrecondition`: the pipeline is saved, but the generators belong to the switch that forwards.
     pub async fn generators(&self) -> Result<Vec<GeneratorStatus>, Error> {
         expect_forwarding(!self.pipeline.is_saved())?;
         self.of_first(Switch::generators).await

@@ -14,7 +14,7 @@ use crate::error::{Error, OperationResult};
 
 /// What a store needs to rebuild a pipeline after a restart. The protocol that set the pipeline implements this trait.
 pub trait Origin: Send + Sync + 'static {
-    /// The protocol's name, by which it recognises its own pipelines.
+    /// The protocol's name, by which the protocol recognises its own pipelines.
     fn kind(&self) -> &'static str;
 
     /// The pipeline in the protocol's own format.

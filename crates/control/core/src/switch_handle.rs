@@ -125,7 +125,7 @@ impl<T> NoticeSender<T> {
 /// A frame sent to the CPU port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketInFrame {
-    /// [`Switch::generation`] of the program that made the event.
+    /// [`Switch::generation`] of the program that sent the frame.
     pub generation: u64,
     /// The whole frame, beginning with the packet-in header.
     pub frame: Vec<u8>,
@@ -143,7 +143,7 @@ pub struct IdleTimeoutNotice {
 /// A digest that a program made of a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestNotice {
-    /// [`Switch::generation`] of the program that made the event.
+    /// [`Switch::generation`] of the program that made the digest.
     pub generation: u64,
     /// The digest's name and fields.
     pub digest: Digest,
@@ -169,7 +169,7 @@ pub struct SwitchContext<'a> {
 /// State of the interface beneath a port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum LinkState {
-    /// The port has no interface, or the interface was not looked at yet.
+    /// The port has no interface, or the switch has not read the interface's state yet.
     #[default]
     None,
     /// Frames can be received and sent.
@@ -244,20 +244,21 @@ pub struct PortStatus {
     pub is_offloaded: Option<bool>,
     /// Whether a control call has disabled the port ([`Switch::set_port_enabled`]).
     pub is_disabled: bool,
-    /// When the link last went down or came up, or was first looked at, in nanoseconds since the Unix epoch; 0 if the
-    /// link is not watched.
+    /// When the link last went down or came up, or when the switch first read its state, in nanoseconds since the Unix
+    /// epoch; 0 if the link is not watched.
     pub link_changed_ns: u64,
     /// How often the link has gone down or come up.
     pub link_transitions: u64,
     /// Longest packet in bytes, without the Ethernet header, that the interface takes; `None` if unknown.
     pub mtu: Option<u32>,
-    /// Multicast and broadcast frames; `None` if the loop does not see every frame.
+    /// Multicast and broadcast frames; `None` if the event loop does not see every frame, because an offload forwards
+    /// or has forwarded at the port.
     pub multicast: Option<MulticastCounters>,
 }
 
 impl PortStatus {
-    /// The link state that clients are told: lost if the interface was removed, otherwise down while the port is
-    /// disabled, otherwise the interface's state.
+    /// The link state that the servers report to clients: lost if the interface was removed; down while the port is
+    /// disabled; in all other cases the interface's state.
     pub fn reported_link(&self) -> LinkState {
         match self.link {
             LinkState::Lost => LinkState::Lost,
@@ -312,7 +313,7 @@ impl DrainWaiters {
         }
     }
 
-    /// Whether anybody waits.
+    /// Whether no caller waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Answers `Get`: with the values of leaves, or with nodes as JSON.
+//! Answers `Get`, with the values of leaves in the encoding PROTO, or with nodes as JSON.
 //!
 //! Source: gNMI specification 0.10.0, sections 2.3.1 and 3.3; RFC 7951, section 4.
 

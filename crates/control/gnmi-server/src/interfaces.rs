@@ -44,7 +44,7 @@ impl Interfaces {
     }
 
     /// Returns a snapshot whose reading began no earlier than `since`. A caller that arrives during an earlier
-    /// reading waits for its end, and shares the next reading with the other waiting callers.
+    /// reading waits until that reading has ended, and shares the next reading with the other waiting callers.
     pub(crate) async fn look(&self, since: Instant) -> Result<Arc<Snapshot>, Status> {
         let mut last = self.last.lock().await;
         if let Some(last) = last.as_ref().filter(|last| last.began >= since) {

@@ -29,7 +29,7 @@ pub(crate) struct Query {
     /// At least one node. No node is below another.
     pub nodes: Vec<&'static Node>,
     pub name: Name,
-    /// Whether the path has one node and no wildcard.
+    /// Whether the path has no wildcard and, if its node is below the list of interfaces, names one interface.
     pub is_exact: bool,
     /// The path as text, for messages.
     pub text: String,
@@ -208,7 +208,7 @@ fn matches(elems: &[&PathElem], path: &[&str]) -> bool {
 /// The error for a path that selects no node: `Absent` if the models have the path, otherwise `Unknown`.
 fn unknown(elems: &[&PathElem], text: String) -> PathError {
     let is_within = |path: &Vec<&str>| {
-        // A path that ends with a wildcard would match everything.
+        // A beginning of the path that ends with a wildcard would match nodes that the client does not name.
         let is_named = |n_elems: usize| {
             ![ANY, ANY_NUMBER].contains(&elems[n_elems - 1].name.as_str())
                 && matches(&elems[..n_elems], path)

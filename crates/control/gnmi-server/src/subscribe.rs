@@ -81,13 +81,13 @@ pub(crate) async fn serve(
 struct Watch {
     name: Name,
     leaves: Vec<&'static Leaf>,
-    /// The interval at which the leaves are read.
+    /// The interval at which the leaves are read; `None` if they are not read at an interval.
     every: Option<Duration>,
-    /// Also reads the leaves when a port has changed.
+    /// Whether the leaves are also read when a port's link or its enabled state has changed.
     is_on_notice: bool,
-    /// Sends only changed values.
+    /// Whether only changed values are sent.
     is_of_changes: bool,
-    /// The interval at which unchanged values are sent too.
+    /// The interval at which unchanged values are sent too; `None` if they never are.
     heartbeat: Option<Duration>,
     next_look: Option<Instant>,
     next_heartbeat: Option<Instant>,
@@ -119,7 +119,7 @@ impl Watch {
         self.next_look.into_iter().chain(self.next_heartbeat).min()
     }
 
-    /// Returns what the watch must send now; `None` if the watch need not even read its leaves.
+    /// Returns what the watch must send now; `None` if the watch has nothing to read or to send now.
     fn due(&mut self, now: Instant, has_notice: bool) -> Option<Scope> {
         let is_look = is_due(&mut self.next_look, self.every, now);
         let is_heartbeat = is_due(&mut self.next_heartbeat, self.heartbeat, now);

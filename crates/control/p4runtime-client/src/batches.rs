@@ -5,22 +5,22 @@ use p4runtime_proto::p4::v1::{Update, entity};
 
 use crate::limits::{WHOLE_BATCH_UPDATES, WRITE_BATCH_UPDATES};
 
-/// Divides updates into requests of at most [`WRITE_BATCH_UPDATES`] updates, and keeps the order of the updates. A
-/// replica counts as an update, as in the switch's limit for a batch that is done as a whole. An update with more
-/// replicas than [`WRITE_BATCH_UPDATES`] gets a request of its own.
+/// Divides updates into requests of at most [`WRITE_BATCH_UPDATES`] updates, and keeps the order of the updates. Each
+/// replica of a group or session counts as one more update, as in the switch's limit for atomic batches. An update with
+/// more replicas than [`WRITE_BATCH_UPDATES`] gets a request of its own.
 pub fn batches(updates: &[Update]) -> impl Iterator<Item = &[Update]> {
     divided(updates, 0)
 }
 
-/// Divides updates like [`batches`], for requests that the switch does as a whole between two packets. Groups that
-/// follow each other stay in one request as far as the switch allows ([`WHOLE_BATCH_UPDATES`]), so that a receiver is at
-/// no time in two groups, or in none, while it moves from one to another.
+/// Divides updates like [`batches`], for requests that the switch executes atomically between two packets. Consecutive
+/// updates of multicast groups and clone sessions stay in one request of at most [`WHOLE_BATCH_UPDATES`] updates. So a
+/// receiver that moves from one group to another is at no time in both groups or in neither.
 pub fn whole_batches(updates: &[Update]) -> impl Iterator<Item = &[Update]> {
     divided(updates, WHOLE_BATCH_UPDATES)
 }
 
-/// A request has at most [`WRITE_BATCH_UPDATES`] updates. Groups that follow a group in it may be more, up to
-/// `max_with_groups` updates in all.
+/// Ends a request before an update that would take its size above [`WRITE_BATCH_UPDATES`], or above `max_with_groups`
+/// if that is larger and both this update and the update before it are of groups or sessions.
 fn divided(mut updates: &[Update], max_with_groups: usize) -> impl Iterator<Item = &[Update]> {
     std::iter::from_fn(move || {
         let (mut sum, mut n_fitting, mut follows_group) = (0, 0, false);

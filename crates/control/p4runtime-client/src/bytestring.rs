@@ -59,7 +59,7 @@ pub fn n_bits(canonical: &[u8]) -> u32 {
     (canonical.len() as u32 * u8::BITS).saturating_sub(zeros)
 }
 
-/// Returns a mask of `bits` bits, of which the first `n` bits are ones and the others zeros.
+/// Returns a mask of `bits` bits, of which the `n` most significant bits are ones and the others zeros.
 pub fn ones(n: u32, bits: u32) -> Vec<u8> {
     let n_bytes = bits.div_ceil(u8::BITS);
     let padding = n_bytes * u8::BITS - bits;
@@ -79,7 +79,7 @@ pub fn and(one: &[u8], other: &[u8]) -> Vec<u8> {
 /// Why a text is not a value of the wanted width.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Misfit {
-    /// The text is no number (or one of more than 128 bits), and no address of this width.
+    /// The text is neither a number of at most 128 bits nor an address of the wanted width.
     NoValue,
     /// The text is a number that needs this many bits.
     Bits(u32),

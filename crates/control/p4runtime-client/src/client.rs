@@ -48,7 +48,8 @@ impl Client {
     /// Connects to a switch.
     ///
     /// # Errors
-    /// The address or a file for TLS is invalid, nothing answers at the address, or the two sides disagree about TLS.
+    /// The address or a file for TLS is invalid, no server answers at the address, the TLS handshake fails, or only one
+    /// of client and switch uses TLS.
     pub async fn connect(switch: &SwitchAddress, device_id: u64) -> Result<Client, ClientError> {
         Client::open(switch, device_id, Reconnects::Always).await
     }
@@ -183,7 +184,7 @@ impl Client {
     /// The P4Runtime version that the server speaks.
     ///
     /// # Errors
-    /// Nothing answers.
+    /// No P4Runtime server answers in time.
     pub async fn capabilities(&mut self) -> Result<String, ClientError> {
         let request = CapabilitiesRequest {
             device_id: self.reader.peer.device_id,

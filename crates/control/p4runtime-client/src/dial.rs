@@ -38,7 +38,7 @@ pub struct SwitchAddress {
 pub struct TlsFiles {
     /// CA certificates that may have signed the switch's certificate.
     pub authorities: PathBuf,
-    /// The client's certificate and its private key.
+    /// The client's certificate and its private key; `None` if the client has no certificate.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// The name that the switch's certificate must have; by default the host of the address.
     pub server_name: Option<String>,
@@ -70,7 +70,7 @@ impl SwitchAddress {
         let bad = || because("expected HOST:PORT, e.g. 127.0.0.1:9559, or unix:PATH".to_owned());
         let socket = unix_path(&self.address).transpose().map_err(because)?;
         let (host, authority) = match &socket {
-            // gRPC's authority for a Unix socket.
+            // gRPC needs an authority, which is a host's name, for a Unix socket too.
             Some(_) => (LOCAL_HOST, LOCAL_HOST),
             None => (self.host().ok_or_else(bad)?, self.address.as_str()),
         };
@@ -134,7 +134,7 @@ impl TlsFiles {
     }
 }
 
-/// The TLS failure seen since the last received bytes, if any.
+/// The TLS failure of the latest connection, if any. A later connection whose first read succeeds clears it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<Option<Trouble>>>);
 

@@ -111,7 +111,7 @@ pub enum ClientError {
         "could not become primary: other controllers kept bidding higher, the highest election id is {highest}; end them, or run the command again without --takeover to wait for its turn"
     )]
     Outbid {
-        /// The highest election id seen last.
+        /// The highest election id that the switch reported.
         highest: u128,
     },
     /// The primary has the highest possible election id.

@@ -37,7 +37,7 @@ impl Match {
         (!is_any).then_some(Match::Range(low, high))
     }
 
-    /// Returns the match that a message holds; `None` if the kind of the match is specific to a target.
+    /// Returns the match that a message holds; `None` if it holds none, or a match kind that is specific to a target.
     pub fn of(field: &FieldMatch) -> Option<Match> {
         use FieldMatchType as T;
         Some(match field.field_match_type.as_ref()? {

@@ -54,7 +54,7 @@ pub struct P4InfoIndex {
     pub p4info: P4Info,
     /// Why there is no P4Info, if there is none. Each search by name then fails with this text.
     absence: Option<&'static str>,
-    /// Index of each object in the list of its kind.
+    /// Maps the id of each object to its index in the list of its kind.
     by_id: HashMap<u32, usize>,
 }
 
@@ -85,7 +85,7 @@ macro_rules! objects {
                 pub fn $by_id(&self, id: u32) -> Option<&config::$type> {
                     let place = self.by_id.get(&id)?;
                     let found = self.p4info.$list.get(*place)?;
-                    // Ids are unique across kinds; objects of kinds without a list here are not in the map.
+                    // If the id belongs to another kind of object, `found` has another id.
                     (id_of(found.preamble.as_ref()) == id).then_some(found)
                 }
             )*
@@ -180,7 +180,7 @@ impl P4InfoIndex {
             .map_or_else(|| format!("{id:#x}"), |it| it.name.clone())
     }
 
-    /// The actions allowed in a table's entries, or in its default entry.
+    /// The actions allowed in a table's default entry (`is_default`) or in its other entries.
     pub fn actions_of(&self, table: &config::Table, is_default: bool) -> Vec<&config::Action> {
         use config::action_ref::Scope;
         let elsewhere = if is_default {

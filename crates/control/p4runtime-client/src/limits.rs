@@ -4,8 +4,8 @@
 /// and are few enough that a progress bar moves.
 pub const WRITE_BATCH_UPDATES: usize = 2_000;
 
-/// Maximum number of updates in one `WriteRequest` that the switch does as a whole: Reprise's own limit for such a
-/// request.
+/// Maximum number of updates in one atomic `WriteRequest`, of which the switch executes all updates or none. It is the
+/// limit of Reprise's switch.
 pub const WHOLE_BATCH_UPDATES: usize = 8_192;
 
 /// Maximum number of entities in one `ReadRequest`, so that this request, too, is far below gRPC's limit.

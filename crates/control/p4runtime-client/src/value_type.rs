@@ -26,7 +26,7 @@ impl Kind {
         }
     }
 
-    /// Describes such a value, for messages to a user who has to write one.
+    /// Describes how a user writes a value of this kind, for error messages.
     pub fn expected(self) -> String {
         match self {
             Kind::Text => "a string".to_owned(),
@@ -83,7 +83,8 @@ impl Default for Format {
 }
 
 impl Format {
-    /// Chooses the format by `@format(...)`, as in PINS' programs, otherwise by width and name.
+    /// Chooses the format by the annotation `@format(...)`, which PINS' programs have. Without it, width and name
+    /// decide.
     pub(crate) fn of(bitwidth: i32, name: &str, annotations: &[String]) -> Format {
         let kind = Kind::of_bitwidth(bitwidth);
         let is_secret = is_secret(annotations);
@@ -112,8 +113,8 @@ impl Format {
         }
     }
 
-    /// Chooses the format of a register's cell or a digest's member. Since 48 bits may be a time or an address, the
-    /// name decides if there is no `@format`.
+    /// Chooses the format of a register's cell or a digest's member. A value of 48 bits may be a time or an address:
+    /// if it has no `@format`, its name decides.
     pub(crate) fn of_data(bitwidth: i32, name: &str, annotations: &[String]) -> Format {
         let format = Format::of(bitwidth, name, annotations);
         let name = name.to_ascii_lowercase();
@@ -168,7 +169,7 @@ impl Format {
         }
     }
 
-    /// An example of such a value, for messages about a missing value.
+    /// An example of a value in this format, for messages about a missing value.
     pub fn example(self) -> &'static str {
         match (self.kind, self.style) {
             (Kind::Text, _) => "\"name\"",

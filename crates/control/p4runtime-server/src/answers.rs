@@ -35,7 +35,7 @@ pub(crate) struct AnswerReceiver(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified each time when the transport asks for an answer, and when the receiver is dropped.
+    /// Notified each time the transport asks for an answer, and when the receiver is dropped.
     taken: Notify,
 }
 
@@ -96,7 +96,7 @@ impl AnswerSender {
         lock(&self.shared.state).is_gone
     }
 
-    /// Sends an answer if there is room for it; otherwise returns it as the error.
+    /// Sends an answer if there is room for it; if there is none, returns the answer as the error.
     pub(crate) fn try_send(
         &self,
         response: ReadResponse,

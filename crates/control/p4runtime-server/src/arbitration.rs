@@ -1,8 +1,8 @@
 //! Client arbitration: who is primary, and which controllers get which notification. A pure state machine.
 //!
 //! Source: P4Runtime 1.5.0, "Client Arbitration and Controller Replication". Each role has its own primary. When a
-//! primary leaves, its role has none until a client sends an election id that is at least the highest ever seen; no
-//! backup is promoted automatically.
+//! primary leaves, its role has no primary until a client sends an election id that is at least the highest id that the
+//! role ever had; no backup is promoted automatically.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ struct RoleState {
     primary: Option<ClientId>,
     /// The primary and its election id as last logged.
     logged: Option<(ClientId, u128)>,
-    /// The highest election id ever seen.
+    /// The highest election id that a controller of the role ever sent.
     highest: Option<u128>,
     /// The role config as the last primary wrote it. `None` if that primary wrote none.
     config: Option<Any>,
@@ -142,8 +142,6 @@ impl Arbitration {
                     .and_then(|(_, config)| config.clone()),
                 taken: taken.collect(),
             };
-            // A Write in progress compares its access again before it submits the batch, so an equal access is not
-            // replaced.
             if *state.access != access {
                 state.access = Arc::new(access);
             }

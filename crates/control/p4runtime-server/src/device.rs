@@ -278,7 +278,7 @@ impl Device {
         })
     }
 
-    /// Applies a batch, in order. Checks `caller`, if given, again when it submits the batch.
+    /// Applies a batch, in order. If there is a `caller`, checks its access again when the batch is submitted.
     pub(crate) async fn write(
         self: &Arc<Self>,
         request: WriteRequest,
@@ -376,7 +376,7 @@ impl Device {
     }
 }
 
-/// Waits until the pipeline forwards, and logs it.
+/// Waits until the pipeline forwards, and then logs that it does.
 pub(crate) async fn pipeline_set(committed: Committed) -> Result<(), control::Error> {
     let target = Target::of(committed.pipeline());
     let done = committed.done().await.map(drop);

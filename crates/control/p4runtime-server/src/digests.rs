@@ -1,5 +1,5 @@
 //! Collects digests into lists. A digest that was sent is not sent again until its list is acknowledged or the
-//! timeout is over. A pure state machine.
+//! timeout for the acknowledgement has passed. The module has no I/O.
 //!
 //! Source: P4Runtime 1.5.0, "DigestEntry".
 

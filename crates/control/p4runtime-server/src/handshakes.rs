@@ -117,7 +117,7 @@ async fn linger(mut connection: Connection) {
 }
 
 impl Failed {
-    /// Logs at most one warning per interval, because strangers could fill the log otherwise.
+    /// Logs at most one warning per interval, so that strangers cannot fill the log.
     fn log(&mut self, peer: Peer, reason: &str) {
         let now = Instant::now();
         if self

@@ -68,21 +68,22 @@ pub const DIGESTS_PER_LIST_MAX: usize = 4_096;
 /// again.
 pub const DIGESTS_UNACKNOWLEDGED_MAX: usize = 65_536;
 
-/// Digests in the queue from the switch's thread.
+/// The most digests in the queue from the switch's thread.
 pub const DIGEST_QUEUE_MAX: usize = 16_384;
 
-/// Digest lists that wait for a controller that reads slowly.
+/// The most digest lists that wait for a controller that reads slowly.
 pub const DIGEST_LISTS_QUEUE_MAX: usize = 256;
 
-/// Packet-ins that wait for a controller that reads slowly. Further packet-ins are counted as dropped. The data plane's
-/// own queue holds as many.
+/// The most packet-ins that wait for a controller that reads slowly. Further packet-ins are counted as dropped. The
+/// data plane's own queue holds as many.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 
-/// Answers and errors that a controller may leave unread before the server stops reading its stream. An error contains
-/// the refused packet-out, so it may be long.
+/// How many answers and errors a controller may leave unread before the server stops reading its stream. An error
+/// contains the refused packet-out, so it may be long.
 pub const UNREAD_MESSAGES_MAX: usize = 64;
 
-/// Packet-outs that wait for the switch. Meanwhile the server does not read the stream that sends them.
+/// The most packet-outs that wait for the switch. While so many wait, the server stops reading each stream that sends
+/// another packet-out.
 pub const PACKET_OUTS_WAITING_MAX: usize = 1_024;
 
 /// The most open gRPC connections: one for every live controller, and as many for clients that have called nothing yet.
@@ -104,7 +105,7 @@ pub const REFUSED_LINGER_BYTES: u64 = 64 * 1024;
 /// The interval in seconds at which the server looks for renewed certificate files.
 pub const TLS_FILES_INTERVAL_S: u64 = 1;
 
-/// Concurrent calls and streams of one connection.
+/// The most concurrent calls and streams of one connection.
 pub const CALLS_PER_CONNECTION_MAX: u32 = 1_024;
 
 /// If the message rate is limited, a connection may send, after a pause, the messages of this many seconds at once. A
@@ -121,6 +122,6 @@ pub const KEEPALIVE_INTERVAL_S: u64 = 10;
 /// How many seconds the client may take to answer the ping.
 pub const KEEPALIVE_TIMEOUT_S: u64 = 10;
 
-/// Idle timeouts in the queue from the switch's thread, and idle timeouts that wait for a controller that reads slowly.
-/// All entries of a large table may become idle together.
+/// The most idle timeouts in the queue from the switch's thread, and the most that wait for a controller that reads
+/// slowly. All entries of a large table may become idle together.
 pub(crate) const IDLE_TIMEOUT_QUEUE_MAX: usize = 65_536;

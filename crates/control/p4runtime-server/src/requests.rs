@@ -136,8 +136,8 @@ impl Message {
         self.n_prefix > 0
     }
 
-    /// Takes the bytes of one message from the front of `data`. Returns the message's length once its prefix is
-    /// complete, and whether the message is complete.
+    /// Takes the bytes of one message from the front of `data`. Returns the message's length if these bytes complete
+    /// its prefix, and whether the message is complete.
     fn take(&mut self, data: &mut &[u8]) -> (Option<usize>, bool) {
         let mut begins = None;
         if self.n_prefix < PREFIX_BYTES {

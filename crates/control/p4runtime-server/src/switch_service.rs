@@ -81,7 +81,7 @@ fn answer_within<T>(request: &Request<T>) -> impl Future<Output = ()> + Send + u
     }
 }
 
-/// Parses `grpc-timeout`: digits and a unit. gRPC allows eight digits; more are taken, too.
+/// Parses `grpc-timeout`: digits and a unit. Accepts more than the eight digits that gRPC allows.
 fn parse_timeout(value: &str) -> Option<Duration> {
     let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
     let count: u64 = digits.parse().ok()?;

@@ -95,7 +95,7 @@ pub enum OpenError {
 pub struct StateFile {
     path: PathBuf,
     identity: Identity,
-    /// A descriptor with which the file is checked; redb has a descriptor of its own.
+    /// A descriptor for checks whether others have changed the file; redb has a descriptor of its own.
     seen: File,
     opened: Mutex<Opened>,
 }
@@ -155,7 +155,7 @@ impl StateFile {
         if !path.try_exists()? {
             make(path)?;
         }
-        // Opening a pipe would wait for its other end.
+        // Opening a named pipe would block until another process opens its other end.
         if !fs::metadata(path)?.is_file() {
             return Err(OpenError::Foreign("no regular file".to_owned()));
         }
@@ -291,7 +291,8 @@ impl Store for StateFile {
 }
 
 /// Creates a state file without state. The file is written under a temporary name that nobody can predict, and then
-/// renamed, so it is complete as soon as `path` exists. A process that is killed before leaves only the temporary file.
+/// renamed, so it is complete as soon as `path` exists. A process that is killed before the renaming leaves only the
+/// temporary file.
 fn make(path: &Path) -> std::result::Result<(), OpenError> {
     let folder = path
         .parent()
@@ -311,7 +312,7 @@ fn make(path: &Path) -> std::result::Result<(), OpenError> {
         .map_err(Failure::from)
         .and_then(|database| begin(&database))
         .map_err(foreign)?;
-    // Never replaces an existing file, because another switch may have been faster.
+    // Never replaces an existing file, because another switch may have created the file meanwhile.
     match new.into_temp_path().persist_noclobber(path) {
         Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(error.error.into());

@@ -1,8 +1,8 @@
 //! A state file, which makes durable what controllers write to a switch, before their calls are answered.
 //!
 //! [`StateFile`] is a [`control::Store`] over redb. Each entity has one key, whose value is the few operations that
-//! make the entity again in a switch that has only its pipeline. So the file grows with the state, not with its
-//! history. The file has no state that packets write, no counters, no idle timers and no buckets of meters.
+//! make the entity again in a switch with a new pipeline. So the file grows with the state, not with its history. The
+//! file has no state that packets write: no counters, no idle timers and no buckets of meters.
 //!
 //! # The steps of a call whose change is stored
 //!
@@ -10,8 +10,8 @@
 //! |---|---|
 //! | 1. The data plane has carried the call out. | the state before |
 //! | 2. A transaction has the change. | the state before |
-//! | 3. It is committed with redb's default durability: on the disk when the call returns. | all of it |
-//! | 4. The call is answered. | all of it |
+//! | 3. The transaction is committed with redb's default durability: on disk when the commit returns. | the change |
+//! | 4. The call is answered. | the change |
 //!
 //! Reading order: `key`, `cells`, `contents`, `file`.
 

@@ -25,7 +25,7 @@ impl Refusal {
         Self::Failed(Failure { kind, message })
     }
 
-    /// Makes the failure of a call that cannot be carried out for a reason for which its service has no code.
+    /// Makes the failure of a call that fails for a reason for which its service declares no exception code.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         let (kind, message) = (FailureKind::Internal, message.into());
         Self::Failed(Failure { kind, message })

@@ -9,12 +9,12 @@
 //!
 //! # The steps of a call
 //!
-//! | step | if the call ends there |
+//! | step | if the connection ends there |
 //! |---|---|
 //! | 1. The call arrives in pieces; a long call waits for room. | nothing was done |
 //! | 2. The call is complete, and its arguments are checked. | nothing was done |
 //! | 3. The call waits for exclusive access to the device ([`control::Device::exclusively`]). | nothing was done |
-//! | 4. Under exclusive access, the call looks up the handle's entity, then writes. | it completes without an answer |
+//! | 4. Under exclusive access, the call looks up the handle's entity, then writes. | the call is done, unanswered |
 //! | 5. The call is answered. | the call was done, but the caller does not know |
 //!
 //! The protocol itself is `bmv2-thrift`. Reading order: `server`, `call`, `services`, `context`.

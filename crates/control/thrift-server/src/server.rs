@@ -211,8 +211,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Ends a connection. A client that sent no valid call gets an error, if the call's name and number could be
-    /// decoded. The server cannot find the next call in the stream, so it closes the connection.
+    /// Ends a connection. The client of a malformed call gets an error if the call's name and number could be decoded.
+    /// The server cannot find the next call in the stream after a malformed one, so it closes the connection.
     async fn ended(&mut self, end: &End) {
         match end {
             End::Malformed(error, head) => {

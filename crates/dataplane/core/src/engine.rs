@@ -1,11 +1,11 @@
 //! The engine interface: an engine runs the ingress and egress passes of a packet, and nothing between them.
 //!
-//! An engine is made for a verified [`crate::Program`]. It runs *passes*: a pass is one run of a packet through ingress
-//! or through egress. The engine keeps frames and header vectors wherever it likes (host memory, a ring shared with the
-//! kernel, a card); the traffic manager holds packets as opaque [`PacketHandle`]s and never looks inside. The traffic
-//! manager owns queues, copies, drops, limits, port counters and the order of passes, for every engine alike. The
-//! switch owns tables, externs and counters, in [`State`]. So two engines can differ only in what one pass does to one
-//! packet.
+//! An [`EngineFactory`] makes an engine for a verified [`crate::Program`]. It runs *passes*: a pass is one run of a
+//! packet through ingress or through egress. The engine keeps frames and header vectors wherever it likes (host memory,
+//! a ring shared with the kernel, a network card); the traffic manager holds packets as opaque [`PacketHandle`]s and
+//! never looks inside. The traffic manager owns queues, copies, drops, limits, port counters and the order of passes,
+//! for every engine alike. The switch owns tables, externs and counters, in [`State`]. So two engines can differ only
+//! in what one pass does to one packet.
 //!
 //! The path of a packet through an engine:
 //!
@@ -24,7 +24,7 @@
 //!   to every later call.
 //! - `receive` returns a handle. The handle is valid until `discard`, or until the packet's last copy has left.
 //! - `prefetch` may come between `receive` and `ingress`, any number of times. It has no observable effect.
-//! - `ingress` runs once for a packet that comes to ingress. Its outcome decides which of these calls follow, in this
+//! - `ingress` runs once each time a packet comes to ingress. Its outcome decides which of these calls follow, in this
 //!   order: `clone_ingress`, `digest`, then one of `resubmit`, `replicate`, `egress`, `discard`.
 //! - `egress` runs once for each copy. Instead, `fan_out` may run for several copies, and `rounds` for a
 //!   recirculating packet. The outcome decides which of these calls follow: `clone_egress`, then one of `deparse`,
@@ -77,7 +77,7 @@ pub mod ir {
 }
 
 /// A packet inside an engine. A handle is valid from [`Engine::receive`], or the call that made the packet, until
-/// [`Engine::discard`]; then the engine may reuse it.
+/// [`Engine::discard`]; afterwards the engine may reuse the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PacketHandle(pub u32);
 
@@ -131,7 +131,7 @@ pub enum IngressVerdict {
 pub struct IngressOutcome {
     /// What happens to the packet itself.
     pub verdict: IngressVerdict,
-    /// The session to clone the packet to, whatever the verdict.
+    /// The session to clone the packet to, whatever the verdict; `None` makes no clone.
     pub clone_session: Option<u32>,
     /// Whether to make a digest, whatever the verdict.
     pub has_digest: bool,
@@ -144,7 +144,7 @@ pub struct IngressOutcome {
 pub struct EgressInput {
     /// The output port.
     pub port: PortId,
-    /// The queue that held the packet, by priority.
+    /// The queue that held the packet; queues are numbered by priority.
     pub queue: usize,
     /// How the packet came to be.
     pub instance_type: InstanceType,
@@ -154,9 +154,9 @@ pub struct EgressInput {
     pub arrived: Nanos,
     /// When the packet was queued.
     pub enqueued: Nanos,
-    /// Packets in the queue when this one was queued.
+    /// Packets in the queue when this packet was queued.
     pub enq_depth: usize,
-    /// Packets in the queue after this one left.
+    /// Packets in the queue after this packet left it.
     pub deq_depth: usize,
     /// Whether the engine may deparse in the same call, if the pass neither clones nor drops.
     pub is_deparsed: bool,
@@ -167,7 +167,7 @@ pub struct EgressInput {
 pub enum EgressVerdict {
     /// Leaves by its port.
     Transmit,
-    /// Returns to ingress as the deparser writes it.
+    /// Returns to ingress as the frame that the deparser writes.
     Recirculate,
     /// Is dropped.
     Drop(DropReason),
@@ -181,7 +181,7 @@ pub struct EgressOutcome {
     pub packet: PacketHandle,
     /// What happens to the packet itself.
     pub verdict: EgressVerdict,
-    /// The session to clone the packet to, whatever the verdict.
+    /// The session to clone the packet to, whatever the verdict; `None` makes no clone.
     pub clone_session: Option<u32>,
     /// The frame's length if the engine has already deparsed ([`EgressInput::is_deparsed`]); then [`Engine::deparse`]
     /// must not be called.
@@ -193,7 +193,7 @@ pub struct EgressOutcome {
 pub struct CloneCopies {
     /// Number of copies, at least 1.
     pub copies: u32,
-    /// Each copy is truncated to this length when it leaves.
+    /// Each copy is truncated to this length when it leaves; `None` is no truncation.
     pub truncate_bytes: Option<usize>,
 }
 
@@ -202,7 +202,7 @@ pub struct CloneCopies {
 pub struct Clones {
     /// The handle, which stands for every clone.
     pub packet: PacketHandle,
-    /// The clone's `priority`, if its field list preserves that metadata.
+    /// The clone's `priority` if its field list preserves that metadata, otherwise 0.
     pub priority: u64,
 }
 
@@ -292,7 +292,7 @@ pub trait Engine: Send {
         let _ = (state, input, packet);
     }
 
-    /// Runs only the parser and checksum verification of a new frame, for measurements. Leaves no effect:
+    /// Runs only the parser and checksum verification of a new frame, for measurements. Has no lasting effect:
     /// [`Engine::ingress`] starts over. An engine that cannot separate this step does nothing.
     fn parse(&mut self, state: &mut State, input: &IngressInput, packet: PacketHandle) {
         let _ = (state, input, packet);
@@ -320,7 +320,7 @@ pub trait Engine: Send {
     /// preserves.
     fn resubmit(&mut self, packet: PacketHandle);
 
-    /// Runs the egress control. If the handle stands for several packets, runs it for one of them.
+    /// Runs the egress control. If the handle stands for several packets, runs the control for one of them.
     fn egress(
         &mut self,
         state: &mut State,

@@ -1,10 +1,10 @@
 //! The switch core: loader, tables, reference interpreter, traffic manager.
 //!
-//! A pure state machine from (program, state, time, frame) to frames, without sockets, clocks,
-//! threads or randomness. Callers use [`Switch`]: they give it frames with [`Switch::handle_frame`]
-//! and call [`Switch::poll_transmit`] until it returns `None`. The semantics are those of BMv2's
-//! `simple_switch` (v1model); where BMv2 drops silently, this crate has a [`DropReason`] and a
-//! counter.
+//! The crate is a pure state machine from (program, state, time, frame) to frames, without sockets,
+//! clocks, threads or randomness. Callers use [`Switch`]: they give it frames with
+//! [`Switch::handle_frame`] and call [`Switch::poll_transmit`] until it returns `None`. The
+//! semantics are those of BMv2's `simple_switch` (v1model); where BMv2 drops silently, this crate
+//! has a [`DropReason`] and a counter.
 #![warn(missing_docs)]
 
 pub mod engine;

@@ -1,10 +1,10 @@
 //! The offload interface: an offload forwards on its own ports, beside the engine. Examples: the program as XDP in the
 //! kernel's receive path, or on a network card.
 //!
-//! An offload takes the frames of its ports before the switch sees them. It forwards what it can and punts the rest.
-//! The switch's state remains the only authoritative copy of what the control plane wrote; an offload keeps only
-//! derived data. If it cannot follow a change, the switch stops it and the engine forwards everything. So a control
-//! call never fails because of an offload.
+//! An offload takes the frames of its ports before the switch sees them. It forwards the frames that it can, and punts
+//! the others, that is, leaves them to the engine. The switch's state remains the only authoritative copy of what the
+//! control plane wrote; an offload keeps only derived data. If an offload cannot apply a change, the switch stops the
+//! offload and the engine forwards everything. So a control call never fails because of an offload.
 //!
 //! The contract. An offload must
 //! a. *Agree.* It forwards as the engine would: bytes, ports, table, counter and register state, drop reasons. It has
@@ -12,24 +12,24 @@
 //!    and those that it punts may overtake each other.
 //! b. *Punt whole frames.* [`Switch::handle_frame`] receives a punted frame unchanged, with its ingress port; the
 //!    offload counts nothing for it. Punting is always correct. Frames of packet generators, packet-outs and the
-//!    engine's output never pass an offload.
-//! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything written for it. It returns
-//!    what it leaves to the engine, with reasons, or refuses the program with one reason and then punts everything
-//!    until the next program. What the offload learns about a program holds until [`Offload::forget_program`], even if
-//!    the program is loaded again. An offload whose preparation is slow prepares in the background before the load
-//!    ([`Offload::prepare`]), while the engine forwards everything.
+//!    engine's output never pass through an offload.
+//! c. *Refuse, or list what it leaves.* [`Offload::load`] gets the program and everything that the control plane has
+//!    written for it. It returns what it leaves to the engine, with reasons, or refuses the program with one reason and
+//!    then punts everything until the next program. What the offload learns about a program holds until
+//!    [`Offload::forget_program`], even if the program is loaded again. An offload whose preparation is slow prepares
+//!    in the background before the load ([`Offload::prepare`]), while the engine forwards everything.
 //! d. *Receive every write in order.* [`Offload::changed`] is called after each change to the state and the engine. The
 //!    argument says what the offload must read again, not which control call was made. Refused calls are not reported.
 //! e. *Show writes together.* The changes since the last [`Offload::commit`] become visible at once: a packet sees all
 //!    of them or none. The switch commits at the end of each control call, or at the end of a batch
 //!    ([`Switch::begin_batch`], [`Switch::end_batch`]); a program set in a batch is loaded at the batch's end. The
 //!    engine sees the changes of each control call immediately. An offload may show commits late, but in order.
-//! f. *Count up.* [`Offload::collect`] adds what was counted since the last collection to the switch's counters, so
-//!    that each number read from the switch is what engine and offload counted together. The additions are consistent:
+//! f. *Count up.* [`Offload::collect`] adds what the offload counted since the last collection to the switch's
+//!    counters, so that each counter of the switch is the sum over engine and offload. The additions are consistent:
 //!    every received or replicated packet is sent, dropped or reported as inside. Counters in an offload are never
 //!    reset: a control call that writes a counter collects first.
-//! g. *Count hits for the entry that was hit.* Hits not yet added when an entry is removed are lost; they must not go
-//!    to the next entry with that index.
+//! g. *Count hits for the entry that was hit.* Hits that the offload has not added before an entry is removed are lost;
+//!    they must not count for the next entry with that index.
 //! h. *Own a register or leave it alone.* Either only the engine or only the offload may write a register. If the
 //!    program needs the register in both, the offload punts the packets that use it, or refuses the program. For a
 //!    register of its own, the offload reports the cells that packets wrote, except cells with an uncommitted
@@ -47,16 +47,16 @@
 //!    periodically, so that failures are noticed without a control call.
 //! k. *Hold digests until asked.* Digests of forwarded packets wait in the offload until [`Offload::take_digests`],
 //!    with the values and order that the engine would give. The switch asks for as many as its queue has room for, also
-//!    after [`Offload::collect`]; [`Offload::stop`] delivers all of them. While some wait, [`Offload::digests_fd`] is
-//!    readable. A digest for which the offload has no room is lost and counted; its packet goes on. A punted packet has
-//!    made no digest.
+//!    after [`Offload::collect`]; [`Offload::stop`] delivers all of them. While digests wait, [`Offload::digests_fd`]
+//!    is readable. A digest for which the offload has no room is lost and counted; the offload still forwards its
+//!    packet. The offload makes no digest for a packet that it punts.
 //! l. *Stop wholly.* After [`Offload::stop`] all frames are punted, no packet is inside, and everything is counted.
 //!    Packets inside leave first or are dropped for the given reason. The switch stops an offload before it replaces
 //!    the program, while a trace is on or a port is disabled, after a failure, and before it removes the offload. A
 //!    failed offload reports its counts as far as it can.
 //!
-//! A caller that reads numbers calls [`Switch::collect`] first. Without an offload that call does nothing, and packets
-//! cost nothing extra.
+//! A caller calls [`Switch::collect`] before it reads counters. Without an offload that call does nothing, and packets
+//! have no extra cost.
 //!
 //! [`Switch::handle_frame`]: crate::Switch::handle_frame
 //! [`Switch::begin_batch`]: crate::Switch::begin_batch
@@ -94,7 +94,8 @@ pub trait Offload: Send {
     /// so far; the offload punts everything and receives no changes.
     fn load(&mut self, written: &Written<'_>) -> Result<Vec<Interpreted>, Unable>;
 
-    /// Whether the offload forwards the loaded program. Most offloads forward as soon as the program is loaded.
+    /// Whether the offload forwards frames with the loaded program. Most offloads forward as soon as the program is
+    /// loaded.
     fn has_begun(&self) -> bool {
         true
     }
@@ -108,7 +109,7 @@ pub trait Offload: Send {
 
     /// Prepares for [`Offload::stop`]. Returns true once no packet reaches the offload, so that stopping is quick. An
     /// offload that needs long for this works in its own thread and returns false; the caller asks again, and the
-    /// engine forwards the same program meanwhile.
+    /// engine meanwhile forwards with the same program.
     fn withdraw(&mut self) -> bool {
         true
     }
@@ -150,10 +151,11 @@ pub trait Offload: Send {
     /// The offload cannot continue.
     fn check(&mut self) -> Result<(), Unable>;
 
-    /// Marks the packets that are inside now as packets of this epoch or an older one; epochs count up.
+    /// Marks the packets that are inside now as packets of this epoch or an older epoch; epochs count up.
     fn begin_drain(&mut self, epoch: u64);
 
-    /// Whether no packet of this epoch or an older one is inside, and no packet can see the old state.
+    /// Whether no packet of this epoch or an older epoch is inside, and every new packet sees all commits from before
+    /// [`Offload::begin_drain`] of this epoch.
     fn is_drained(&self, epoch: u64) -> bool;
 
     /// Returns the next event that no earlier call has returned, if any.
@@ -172,7 +174,7 @@ pub trait Offload: Send {
 /// Why an offload cannot continue. The switch stops it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unable {
-    /// The offload failed for this reason. The switch does not load it before the next program.
+    /// The offload failed for this reason. The switch does not load the offload again before the next program.
     Failed(String),
     /// The written state no longer fits in the offload. The switch loads the offload again at once with everything
     /// written; the engine forwards meanwhile.
@@ -211,14 +213,14 @@ pub enum OffloadNotice {
         n_entries: usize,
         /// Entries that the table holds at most, including old ones that packets may still see.
         n_entries_max: usize,
-        /// Time from the full table until the program forwarded again.
+        /// Time from the moment when the table was full until the offload forwarded again.
         taken_ns: Nanos,
     },
     /// The engine serves this port; the offload will check the port again.
     LeavesPort {
         /// The port's number.
         port: PortId,
-        /// Why the offload does not serve it.
+        /// Why the offload does not serve the port.
         reason: String,
     },
     /// The offload serves a port that it did not serve before.
@@ -276,12 +278,12 @@ impl<'a> Written<'a> {
         self.traffic.sessions.ids()
     }
 
-    /// The rates of a meter cell; `None` if it has no rates and so gives green.
+    /// The rates of a meter cell; `None` if the meter has no rates, so that it colours every packet green.
     pub fn meter(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
         self.state.meter_config(meter, index)
     }
 
-    /// The rates of an entry's direct meter; `None` if it has no rates and so gives green.
+    /// The rates of an entry's direct meter; `None` if the meter has no rates, so that it colours every packet green.
     pub fn direct_meter(&self, table: TableId, entry: EntryIndex) -> Option<MeterConfig> {
         self.state.direct_meter_config(table, entry)
     }

@@ -38,7 +38,7 @@ pub struct TraceEvent {
     /// The number of the pass, from 1: recirculation and resubmission start the next pass. A copy belongs to the pass
     /// that made the copy.
     pub pass: u32,
-    /// The P4 source line, for steps of a control.
+    /// The P4 source line, for steps of a control; `None` for other steps or if unknown.
     pub source: Option<SourceLine>,
     /// What happened in the step.
     pub kind: TraceKind,
@@ -51,7 +51,7 @@ pub struct TraceHeader {
     pub name: SmolStr,
     /// Total width of its fields.
     pub width_bits: usize,
-    /// Its fields, without the header's name; empty if the sink does not want fields.
+    /// Its fields, without the header's name; empty if [`TraceSink::wants_fields`] is false.
     pub fields: Vec<TraceValue>,
 }
 
@@ -64,7 +64,7 @@ pub struct TraceValue {
     pub width_bits: u32,
     /// Big endian, padded to whole bytes; empty for a secret.
     pub value: TraceBytes,
-    /// Whether the value is secret and hidden.
+    /// Whether the value is declared `@secret` or derives from such a value, so that it is hidden.
     pub is_secret: bool,
 }
 
@@ -248,7 +248,7 @@ pub enum TraceKind {
         /// The number of the next pass.
         pass: u32,
     },
-    /// The packet returns to ingress as deparsed.
+    /// The packet returns to ingress as the deparsed frame.
     Recirculate {
         /// The number of the next pass.
         pass: u32,
@@ -292,7 +292,7 @@ pub trait TraceSink: Send {
     /// Receives the next event, in order.
     fn event(&mut self, event: &TraceEvent);
 
-    /// Receives ownership of the next event, for a sink that stores events.
+    /// Receives the next event by value. The switch calls only this method; a sink that stores events overrides it.
     fn take(&mut self, event: TraceEvent) {
         self.event(&event);
     }
@@ -326,7 +326,7 @@ impl Tracer {
         self.sink.is_some()
     }
 
-    /// Names the n-th frame received; returns `NONE` without a sink.
+    /// Names the n-th received frame; returns [`NameId::NONE`] if no sink is set.
     pub(crate) fn name_frame(&mut self, n: u64) -> NameId {
         if self.is_on() {
             self.names.add(n.to_string())

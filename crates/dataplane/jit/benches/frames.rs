@@ -19,7 +19,7 @@ use testkit::p4::program_of;
 
 /// The number of packets in one timing.
 const PACKETS: u32 = 4_000;
-/// The number of timings. The shortest counts, because other work on the machine disturbs most timings.
+/// The number of timings. The benchmark prints the shortest, because other work on the machine disturbs most timings.
 const ROUNDS: usize = 41;
 
 const PARTS: &str = "

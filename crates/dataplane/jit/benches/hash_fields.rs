@@ -1,11 +1,12 @@
 //! Measures what a flow cache's key costs, depending on the number of its fields and on their places in a packet's
-//! block (the header vector). This repeats an experiment of PISCES with the native engine's hash. The experiment hashes
-//! five fields or two, and moves the hashed fields into the first cache line.
+//! block (the header vector). The benchmark repeats, with the native engine's hash, an experiment of the paper on
+//! PISCES (a P4 software switch). That experiment hashes five fields or two, and moves the hashed fields into the first
+//! cache line.
 //!
 //! `taskset -c 1 cargo bench -p dataplane-jit --bench hash_fields` prints CSV. A packet's block has 512 bytes. Each
 //! hashed field is one word. The hashed fields either lie side by side, from the block's first cache line on, or each
-//! lies in a cache line of its own. The benchmark looks up `flows` packets in turn, each of a different flow. So with
-//! many flows the processor loads the blocks from the second-level cache or beyond. In a switch this happens with
+//! lies in a cache line of its own. The benchmark looks up `flows` packets in turn, each of a different flow. With many
+//! flows, the processor therefore loads the blocks from the second-level cache or beyond, as it does in a switch for
 //! packets that a port has just written to memory. Each printed time is the median of the rounds.
 
 use std::{hint::black_box, time::Instant};
@@ -62,7 +63,7 @@ fn round<const FIELDS: usize>(
             Placement::Together => key(block, Placement::Together),
             Placement::Apart => key(block, Placement::Apart),
         };
-        // The next packet's lookup begins when this packet's lookup is done.
+        // `black_box` keeps the compiler from optimising one lookup together with the next.
         let entry = black_box(map.lookup_words(&key));
         found += u64::from(entry != MISS);
     }

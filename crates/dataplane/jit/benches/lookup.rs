@@ -35,7 +35,7 @@ impl Bench {
             .is_none_or(|filter| set.contains(filter.as_str()))
     }
 
-    /// Measures the lookups and prints a row. Every key must be found, else the measurement is broken.
+    /// Measures the lookups and prints a row. Panics if a key is not found, because the keys are chosen to hit.
     fn row<const W: usize>(
         &self,
         set: &str,
@@ -51,7 +51,8 @@ impl Bench {
         let serial = least(keys, |keys| {
             let (mut found, zero) = (0, black_box(0));
             for step in 0..keys.len() {
-                // The address of the next key depends on this result.
+                // The address of the next key depends on this lookup's result, so the processor cannot overlap the
+                // lookups.
                 found = find(&keys[step + (found & zero) as usize]);
             }
             u64::from(found)
@@ -63,7 +64,7 @@ impl Bench {
     }
 }
 
-/// Nanoseconds per lookup, in the fastest round.
+/// Returns the nanoseconds per lookup in the fastest round.
 fn least<const W: usize>(keys: &[Key<W>], run: impl Fn(&[Key<W>]) -> u64) -> f64 {
     let round = |keys: &[Key<W>]| {
         let start = Instant::now();
@@ -278,8 +279,8 @@ struct Rule {
     range: Option<(u64, u64)>,
 }
 
-/// Returns rules over the fields of a 5-tuple, in the order of their priorities. [`ternary`] looks up keys that each
-/// match one of the last rules, which is the worst case of an access list and also the usual one.
+/// Returns rules over the fields of a 5-tuple, the highest priority first. [`ternary`] looks up keys that each match
+/// one of the last rules, which is the worst case of an access list and also the usual one.
 fn rules(masks: usize, ranges: bool, entries: usize, random: &mut fastrand::Rng) -> Vec<Rule> {
     let shape = KeyShape::new(&[32, 32, 8, 16, 16]);
     let mask = |random: &mut fastrand::Rng| -> Key<2> {

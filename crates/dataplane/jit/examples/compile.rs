@@ -1,10 +1,9 @@
 //! Measures how long programs take to compile to machine code, and lists which constructs are left
 //! to the interpreter.
 //!
-//! `cargo run --release -p dataplane-jit --example compile -- [FILE.p4]...` prints CSV: one program
-//! per line, with the least time of three rounds. Then follow, as comments, the reasons why
-//! constructs are interpreted, the most frequent first. Without files the example takes the
-//! project's own programs.
+//! `cargo run --release -p dataplane-jit --example compile -- [FILE.p4]...` prints CSV: one program per line, with the
+//! least time of three rounds. The reasons why constructs are interpreted follow as comments, the most frequent first.
+//! Without files the example compiles the P4 programs of this repository.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stdout,
@@ -30,15 +29,16 @@ use testkit::repository::files;
 
 const ROUNDS: usize = 3;
 
-/// What loading one program has given: the time that it took, and the constructs that are left to the interpreter.
+/// The result of loading one program: the shortest compile time so far (`None` before the first round), and the
+/// constructs that are left to the interpreter.
 #[derive(Default)]
 struct Loaded {
     took: Option<Duration>,
     interpreted: Vec<Interpreted>,
 }
 
-/// Compiles the program when a switch loads it, with the state that the switch has made. The switch then gets the
-/// interpreter as its engine, but no packet is ever sent through the switch.
+/// An engine factory that compiles the program when a switch loads it, and measures the time. It then gives the switch
+/// the interpreter as its engine. No packet ever passes through the switch.
 struct Timed(Arc<Mutex<Loaded>>);
 
 impl EngineFactory for Timed {

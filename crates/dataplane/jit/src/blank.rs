@@ -2,9 +2,9 @@
 //! made blank (zero, headers invalid): the parts that the program may read before it writes them.
 //!
 //! Metadata that nobody reads needs no value. Some headers are filled only by the parser, and the parser reads them
-//! only after it has extracted them. Such a header is made blank at the parser's end if it was not extracted. The
-//! fields of an invalid header matter only to code that reads them without a validity check, since `setValid()` zeroes
-//! them. Stacks, unions and headers with varbit fields are made blank before the parser.
+//! only after it has extracted them. Such a header is made blank only at the parser's end, and only if the parser did
+//! not extract it. The fields of an invalid header matter only to code that reads them without a validity check, since
+//! `setValid()` zeroes them. Stacks, unions and headers with varbit fields are made blank before the parser.
 
 use dataplane::engine::ir::{
     ExtractTarget, FieldId, HeaderId, Ir, KeyPart, ParserOp, State, StateId,
@@ -71,7 +71,7 @@ impl Blanks {
     }
 }
 
-/// The headers that must be blank before the parser.
+/// Returns, for each header, whether it must be blank before the parser runs.
 fn early(ir: &Ir) -> Vec<bool> {
     let mut early: Vec<bool> = ir
         .headers
@@ -81,7 +81,7 @@ fn early(ir: &Ir) -> Vec<bool> {
     for element in ir.stacks.iter().flat_map(|stack| &stack.elements) {
         early[element.index()] = true;
     }
-    // The fields that a recirculated packet keeps are written before the parser.
+    // The fields that a resubmitted or recirculated packet keeps are written before the parser runs.
     for field in ir.field_lists.iter().flat_map(|list| &list.fields) {
         early[ir.fields[field.index()].header.index()] = true;
     }
@@ -94,7 +94,8 @@ fn early(ir: &Ir) -> Vec<bool> {
     early
 }
 
-/// Returns, for each reachable state, the headers that the parser has extracted on every path to the state.
+/// Returns, for each state, the headers that the parser has extracted on every path to the state; `None` for a state
+/// that the parser cannot reach.
 fn extracted_before(ir: &Ir) -> Vec<Option<Vec<bool>>> {
     let parser = &ir.parser;
     let mut before: Vec<Option<Vec<bool>>> = vec![None; parser.states.len()];

@@ -1,9 +1,9 @@
 //! What generated code reads and writes besides the packet's block.
 //!
 //! A generated function gets two pointers: the [`PassContext`] and the packet's block (its header vector, see
-//! [`crate::layout`]). While the function runs, nothing else accesses what they point to. The engine fills the context
-//! before a pass (a packet's way through ingress or egress) and reads it afterwards. Offsets are taken with
-//! `offset_of!`, so fields may be added anywhere.
+//! [`crate::layout`]). While the function runs, no other code accesses the context or the block. The engine fills the
+//! context before a pass (a packet's way through ingress or egress) and reads it afterwards. The generated code gets
+//! the offsets of fields from `offset_of!`, so the fields may be in any order.
 
 use std::ffi::c_void;
 
@@ -12,17 +12,17 @@ use dataplane::engine::{
     ir::{DigestId, FieldListId},
 };
 
-/// What a packet asks for in a pass: a clone, a digest, to be resubmitted, recirculated or truncated. Kept with the
-/// packet from pass to pass.
+/// What the P4 program requests for a packet during a pass: a clone, a digest, a resubmission, a recirculation or a
+/// truncation. The engine keeps the requests with the packet from pass to pass.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Requests {
     /// 1 if a clone is requested, else 0.
     pub clone: u32,
     pub clone_session: u32,
-    /// Number of the field list that the clone keeps, plus 1; 0 keeps nothing.
+    /// Number of the field list that the clone keeps, plus 1; 0 if the clone keeps no fields.
     pub clone_list: u32,
-    /// Number of the digest, plus 1; 0 is none.
+    /// Number of the requested digest, plus 1; 0 if no digest is requested.
     pub digest: u32,
     /// Number of the field list to resubmit with, plus 1; 0 is no request.
     pub resubmit: u32,
@@ -51,7 +51,7 @@ impl Requests {
         list.map_or(0, |list| list.0 + 1)
     }
 
-    /// The inverse of `list_code`.
+    /// Decodes what [`Requests::list_code`] encodes.
     pub fn list_of(code: u32) -> Option<FieldListId> {
         code.checked_sub(1).map(FieldListId)
     }
@@ -91,7 +91,7 @@ pub struct PassContext {
     pub payload_len: u64,
     /// The time of the pass, in nanoseconds.
     pub now: u64,
-    /// The packet's length as counters and meters count it.
+    /// The packet's length in bytes, as counters and meters count it.
     pub ingress_bytes: u64,
     /// The value of `packet_length` in egress.
     pub packet_length: i64,

@@ -108,8 +108,9 @@ impl Native {
         &mut self.packets.pool
     }
 
-    /// Points the context to a packet: to its frame, or, if `is_parsed`, to the bytes that the parser did not consume.
-    /// Returns the packet's block. Nothing else may touch what the pointers lead to until the generated code returns.
+    /// Points the context to a packet's frame or, if `is_parsed`, to the bytes of the frame that the parser did not
+    /// consume. Returns the packet's block. Until the generated code returns, no other code may use these bytes or the
+    /// block.
     #[inline(always)]
     fn attach(&mut self, state: &mut State, handle: PacketHandle, is_parsed: bool) -> *mut u64 {
         let Packets { pool, current, .. } = &mut *self.packets;
@@ -141,7 +142,7 @@ impl Native {
         Some(DropReason::ALL[failed])
     }
 
-    /// Completes a clone whose block has already been written.
+    /// Sets the remaining state of a clone, whose block the caller has already written.
     #[inline]
     fn cloned(&mut self, clone: PacketHandle, copies: CloneCopies) -> Clones {
         let packet = self.packets.pool.packet_mut(clone);
@@ -389,7 +390,7 @@ impl Engine for Native {
     }
 
     fn deparse(&mut self, state: &mut State, handle: PacketHandle) -> Result<usize, DropReason> {
-        // The context is still as egress left it, unless it was made to point to another packet since then.
+        // If the context still points to this packet, the context is as egress left it.
         if self.packets.current != handle {
             self.attach(state, handle, true);
             self.context.requests = self.packets.pool.packet(handle).requests;

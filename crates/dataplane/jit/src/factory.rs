@@ -1,4 +1,4 @@
-//! Makes native engines when a program is set.
+//! Makes a native engine for each program that a switch loads.
 
 use dataplane::{
     Digest, DropReason,

@@ -38,7 +38,7 @@ pub(crate) enum Interpretable {
 #[derive(Debug, Clone)]
 pub(crate) struct Construct {
     pub what: Interpretable,
-    /// The action that contains the construct, if any; tells which arguments an entry has.
+    /// The action that contains the construct, if any. Its parameters define the arguments in a table entry's words.
     pub action: Option<ActionId>,
 }
 
@@ -103,7 +103,8 @@ fn requests(asked: &Asked) -> Requests {
     }
 }
 
-/// Calls `run` with the interpreter's form of the packet, then writes the changes back.
+/// Converts the packet to the interpreter's header vector, calls `run` with it, then writes the changes back to the
+/// packet.
 fn interpreted<T>(
     world: World<'_>,
     mut vector: Vector,
@@ -158,7 +159,7 @@ pub(crate) fn with(
     })
 }
 
-/// The entry that a packet hits; the interpreter computes the key.
+/// Returns the entry that a packet hits, or `None` on a miss. The interpreter computes the key.
 pub(crate) fn look_up(world: World<'_>, vector: Vector, table: TableId) -> Option<EntryIndex> {
     let none = Arc::default();
     interpreted(world, vector, none, |state, carried| {

@@ -97,7 +97,7 @@ impl Layout {
         Self::with(ir, &Packing::none(ir), &Blanks::everything(ir), 0)
     }
 
-    /// Lays out a program's packets with this packing, and room for `n_sums` checksums.
+    /// Lays out a program's packets with this packing, and with room for the sums of `n_sums` checksums.
     pub(crate) fn with(ir: &Ir, packing: &Packing, blanks: &Blanks, n_sums: usize) -> Self {
         let n_headers = count(ir.headers.len());
         let next_index = up_to_word(n_headers);

@@ -1,8 +1,7 @@
 //! The native engine: a loaded program compiled to machine code by Cranelift.
 //!
-//! The interpreter of [`dataplane`] defines the semantics. The code that this crate generates agrees with the
-//! interpreter in everything that can be observed. The interpreter's own code runs the parts of a program that have no
-//! native code.
+//! The interpreter of [`dataplane`] defines the semantics. The code that this crate generates has the same observable
+//! behaviour. The interpreter's own code runs the parts of a program that have no native code.
 
 mod blank;
 mod compile;

@@ -11,8 +11,8 @@ use crate::{
     wire,
 };
 
-/// A metadata field in a packet's block (header vector, [`crate::layout`]). A field that a program lacks or never reads
-/// is not written, and reads as 0.
+/// A metadata field in a packet's block (header vector, [`crate::layout`]). If the program lacks the field or never
+/// reads it, `set` does nothing and `get` returns 0.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MetadataSlot {
     word: u32,

@@ -8,7 +8,7 @@ pub struct NativeOptions {
     /// Leaves out checks whose outcome is known from the program, reuses field values that are in processor registers,
     /// and merges the writes of an action.
     pub action_specialisation: bool,
-    /// Caches what a control's tables found, for packets with equal inputs.
+    /// Caches which entries a control's tables found, for later packets with equal inputs.
     pub microflow_cache: bool,
     /// Extends the cache to packets that differ only in bits that no entry looks at.
     pub megaflow_cache: bool,
@@ -23,8 +23,8 @@ pub struct NativeOptions {
     /// Updates a verified checksum only from the fields that may have changed since the verification.
     pub incremental_checksum: bool,
     /// Queues the copies of one packet as one item, and takes them through egress and deparser in one call. A packet
-    /// that finds empty queues goes from ingress to egress without queueing. The headers of a recirculated packet are
-    /// kept, neither deparsed nor parsed again, if the outcome is the same.
+    /// that finds empty queues goes from ingress to egress without queueing. Keeps the headers of a recirculated packet
+    /// instead of deparsing and parsing them again, if the outcome is the same.
     pub fanout_fusion: bool,
     /// Parses waiting frames a few frames ahead and prefetches their records in the ingress control's flow cache. That
     /// cache may then have more records. Needs a flow cache, parser specialisation and fan-out fusion.

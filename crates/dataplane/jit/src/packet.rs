@@ -38,7 +38,7 @@ const SPARE_LONG_BUFFERS_MAX: usize = 256;
 /// group.
 const SPARE_PACKETS_MAX: usize = 16_384;
 
-/// A frame's bytes as they came in.
+/// Memory for the bytes of a received frame, or of a payload that an extern has written.
 #[derive(Default)]
 struct Buffer {
     memory: Box<[u8]>,
@@ -74,7 +74,7 @@ struct Payload {
     /// packet is one.
     first: *const u8,
     len: usize,
-    /// Identifies the buffer's bytes as long as it has users.
+    /// Identifies the bytes of the buffer as long as the buffer has users.
     id: u64,
 }
 
@@ -117,13 +117,12 @@ pub(crate) struct Packet {
     head: Vec<u8>,
     head_len: usize,
     payload: Payload,
-    /// Bytes of the frame that the parser took.
+    /// The number of bytes of the frame that the parser consumed.
     pub consumed: usize,
     /// The field list that the packet keeps when it comes to ingress again, coded by [`Requests::list_code`].
     pub kept_list: u32,
-    /// Not 0 if the part of ingress before the control has run ahead, and the control has not run yet. The value is
-    /// then the engine's `epoch` (a counter in `engine.rs`, not the epoch of a drain) at the time when the first part
-    /// ran.
+    /// Not 0 if the engine has run the parser and the checksum verification ahead, before the control. The value is
+    /// then the engine's `epoch` (a counter in `engine.rs`, not the epoch of a drain) at that time.
     pub parsed_ahead: u64,
     /// How many packets the handle stands for: this packet, and copies that are not made yet. 0 once this packet has
     /// ended.
@@ -139,7 +138,7 @@ pub(crate) struct Packet {
 }
 
 impl Packet {
-    /// Resets what an earlier packet in the same place left behind.
+    /// Resets the state that an earlier packet left in this place of the pool.
     #[inline]
     fn begin(&mut self) {
         self.head_len = 0;
@@ -182,12 +181,12 @@ impl Packet {
         self.payload.len
     }
 
-    /// Length of what the parser did not consume.
+    /// The length of the packet's rest.
     pub(crate) fn rest_len(&self) -> usize {
         self.frame_len() - self.consumed
     }
 
-    /// What the parser did not consume, in its two pieces.
+    /// The packet's rest, the bytes that the parser did not consume, in two pieces.
     #[inline]
     pub(crate) fn rest(&self) -> [&[u8]; 2] {
         match self.head.get(self.consumed..self.head_len) {
@@ -347,8 +346,8 @@ impl Pool {
         self.share(of, consumed)
     }
 
-    /// Splits one packet off a handle that stands for several. The new packet has the original's rest and requests, and
-    /// the part of the vector that `copy_block` copies.
+    /// Splits one packet off a handle that stands for several packets. The new packet has the original's rest and
+    /// requests, and the part of the vector that `copy_block` copies.
     #[inline]
     pub(crate) fn replicate(
         &mut self,
@@ -522,7 +521,7 @@ impl Pool {
         if head.is_empty() { payload } else { head }
     }
 
-    /// Makes the first `len` bytes of a frame contiguous; the frame must have at least that many.
+    /// Makes the first `len` bytes of a frame contiguous; the frame must have at least `len` bytes.
     pub(crate) fn pull(&mut self, handle: PacketHandle, len: usize) {
         let packet = &mut self.packets[handle.0 as usize];
         if packet.head_len == 0 || len <= packet.head_len {

@@ -1,4 +1,4 @@
-//! The packets of an engine. Functions that generated code calls find them through the context.
+//! The packets of an engine. Functions that generated code calls get the packets through the context.
 #![expect(
     unsafe_code,
     reason = "generated code hands over pointers to the context"
@@ -12,7 +12,7 @@ use crate::{
     packet::{Packet, Pool},
 };
 
-/// The packets of an engine, and the current one.
+/// The packets of an engine, and the handle of the current packet.
 pub(crate) struct Packets {
     pub pool: Pool,
     /// The packet whose bytes the context points to. The pass may run on the header vector of a copy outside the pool.

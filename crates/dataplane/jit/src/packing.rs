@@ -3,8 +3,8 @@
 //! A packed field costs nothing in the parser and the deparser, which copy its header's bytes. Each access to the field
 //! costs a little more, for byte swaps and shifts. So a field that nobody reads or writes is not extracted
 //! (`parser-specialisation`), and a field that is seldom read or written is edited in place, among its header's bytes
-//! (`inline-editing`). A field that is used often becomes a word once and is put back once, which PISCES calls
-//! post-pipeline editing. Only speed depends on the choice.
+//! (`inline-editing`). A field that is used often is converted to a word once and written back once; the paper on
+//! PISCES (a P4 software switch) calls this post-pipeline editing. The choice affects speed alone.
 
 use std::collections::HashMap;
 
@@ -53,7 +53,8 @@ impl Cost {
 struct Kind {
     accesses: Counted,
     n_headers: u32,
-    /// In how many of the two, parser and deparser, the field is handled: 0 to 2.
+    /// How often the field would be converted on a packet's way: once if the parser extracts it, once if the deparser
+    /// emits it.
     n_conversions: u32,
     /// Whether the field must be a word.
     is_fixed: bool,

@@ -10,9 +10,9 @@
 //! | `depart` | egress metadata, egress control and, if the packet simply leaves by its port, the deparser |
 //! | `copy`, `clone` | the part of a packet's block that a replica or a clone gets |
 //!
-//! [`start_ingress`] and [`start_egress`] write all of v1model's metadata. The fields that a program reads are known
-//! when the program is loaded, so each field costs one store or none. A rare outcome of a pass (a clone, a drop, a
-//! multicast group) is in the context, where the engine reads it ([`crate::engine`]).
+//! [`start_ingress`] and [`start_egress`] write all of v1model's metadata. The metadata fields that a program reads are
+//! known when the program is loaded, so each field costs one store or none. A rare outcome of a pass (a clone, a drop,
+//! a multicast group) is in the context, where the engine reads it ([`crate::engine`]).
 #![expect(unsafe_code, reason = "addresses of finished code become functions")]
 
 mod blocks;
@@ -105,7 +105,7 @@ pub(crate) struct Parts {
     pub parse: FuncId,
     pub verify: Option<FuncId>,
     pub ingress: FuncId,
-    /// The number of the control's flow cache, if its records are prefetched.
+    /// The number of the ingress control's flow cache, if the cache's records are prefetched.
     pub prefetched: Option<usize>,
     pub egress: FuncId,
     pub deparse: FuncId,
@@ -463,7 +463,7 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     put(e, Some(metadata.egress_port), |e| {
         load(e, types::I16, offset_of!(EgressInput, port))
     });
-    // Any value but the drop port will do. simple_switch writes 512, whose low 9 bits are 0.
+    // Any value but the drop port will do. BMv2's simple_switch writes 512, whose low 9 bits are 0.
     put(e, Some(metadata.egress_spec), |e| {
         e.constant(u64::from(limits::DROP_PORT) + 1)
     });
@@ -472,8 +472,8 @@ fn start_egress(e: &mut Emit<'_, '_, '_>, input: Value, instance_type: Value) {
     });
 }
 
-/// Whether the packet simply leaves by its port: it has not failed, it is not dropped, recirculated, truncated or
-/// cloned, and there is room for its headers.
+/// Whether the packet is only transmitted: its pass did not abort, it is not dropped, recirculated, truncated or
+/// cloned, and `out` has room for its headers.
 fn is_written(e: &mut Emit<'_, '_, '_>, out: Value) -> Value {
     let requests = offset_of!(PassContext, requests);
     let asked = [

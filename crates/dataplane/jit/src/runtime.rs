@@ -227,7 +227,7 @@ unsafe extern "C" fn look_up(context: *mut PassContext, vector: *mut u8, table: 
     tables::number_of(table.and_then(|table| fallback::look_up(world, vector, table)))
 }
 
-/// Counts a hit of an entry that was reported idle to the control plane.
+/// Counts a hit of an entry that the switch has reported idle to the control plane.
 unsafe extern "C" fn count_hit(context: *mut PassContext, table: u32, entry: u32) {
     // SAFETY: generated code gives the context of the pass it is in.
     let world = unsafe { World::new(context) };

@@ -85,7 +85,7 @@ pub(crate) fn position_of(program: &Program, info: &TableInfo, action: ActionId)
     })
 }
 
-/// A table as generated code sees it: one cache line.
+/// The part of a table that generated code reads: one cache line.
 #[repr(C, align(64))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TableRecord {
@@ -138,12 +138,12 @@ fn index_number(entry: EntryIndex) -> u32 {
     u32::try_from(entry.index()).expect("a table has fewer than 2^32 entries")
 }
 
-/// The entry whose number a lookup returned.
+/// The entry whose number a lookup returned, or `None` on a miss.
 pub(crate) fn entry_of(number: u32) -> Option<EntryIndex> {
     (number != lookup::MISS).then(|| EntryIndex::at(number as usize))
 }
 
-/// The inverse of `entry_of`.
+/// The number of an entry in a lookup's result, or [`lookup::MISS`] for no entry.
 pub(crate) fn number_of(entry: Option<EntryIndex>) -> u32 {
     entry.map_or(lookup::MISS, index_number)
 }
@@ -306,15 +306,15 @@ impl NativeTables {
         }
     }
 
-    /// The words of an entry that runs nothing.
+    /// The words of an entry that runs no action.
     pub(crate) fn nothing(&mut self) -> *const u64 {
         self.resolved[0] = head(NO_ACTION, false);
         self.resolved.as_ptr()
     }
 
     /// Stores the action to which an entry, or the default action, of a table with an action profile was resolved.
-    /// Returns the action's words. With `for_all` (there is a single member) the words are valid until the profile
-    /// changes, otherwise only for this packet.
+    /// Returns the action's words. With `for_all` (no group chooses between members) the words are valid until the
+    /// profile changes; without it, they are valid for this packet only.
     pub(crate) fn keep_resolved(
         &mut self,
         program: &Program,

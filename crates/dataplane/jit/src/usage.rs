@@ -56,7 +56,7 @@ impl<'p> Usage<'p> {
         usage
     }
 
-    /// Counts what [`Usage::of_program`] counts, and the fields of checksums, hashes and selectors.
+    /// Counts the accesses that [`Usage::of_program`] counts, and the reads by checksums, hashes and selectors.
     pub(crate) fn of_everything(ir: &'p Ir) -> Self {
         let mut usage = Self::of_program(ir);
         let selectors = ir.action_profiles.iter();
@@ -102,7 +102,7 @@ impl<'p> Usage<'p> {
         }
     }
 
-    /// Counts the accesses between checksum verification and checksum update.
+    /// Counts the accesses between checksum verification and checksum update: those of the ingress and egress controls.
     pub(crate) fn of_controls(ir: &'p Ir) -> Self {
         let mut usage = Self::of_nothing(ir);
         for primitive in ir.actions.iter().flat_map(|action| &action.primitives) {

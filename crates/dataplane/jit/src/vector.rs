@@ -188,7 +188,7 @@ impl Vector {
         self.write(layout.variable_bits(header), bits);
     }
 
-    /// Copies everything to the interpreter's header vector.
+    /// Copies the whole block to the interpreter's header vector.
     pub(crate) fn give_phv(self, layout: &Layout, ir: &Ir, phv: &mut Phv) {
         for (header, declared) in (0..).map(HeaderId).zip(&ir.headers) {
             phv.put_validity(header, self.is_valid(layout, header));
@@ -208,7 +208,7 @@ impl Vector {
         }
     }
 
-    /// Copies everything back from the interpreter's header vector.
+    /// Copies the interpreter's header vector back to the block.
     pub(crate) fn take_phv(&mut self, layout: &Layout, ir: &Ir, phv: &Phv) {
         for (header, declared) in (0..).map(HeaderId).zip(&ir.headers) {
             self.write(layout.valid(header), u8::from(phv.is_valid(header)));

@@ -8,7 +8,7 @@ use crate::{layout::Layout, vector::Vector};
 
 const WORD: usize = 64;
 
-/// A packet's block with what is needed to read it.
+/// A packet's block, with the layout and the program that give its bytes a meaning.
 pub(crate) struct Block<'a> {
     pub vector: Vector,
     pub layout: &'a Layout,

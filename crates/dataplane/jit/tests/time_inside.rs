@@ -1,6 +1,6 @@
-//! Compares the time that packets have been inside the switch, as programs read it, on the native engine with each of
-//! its optimisations and on the interpreter. The packets run once with a clock that advances between passes, and once
-//! with a clock that stands still while many passes run at once.
+//! Checks that the native engine, with each of its optimisations, and the interpreter agree on the time that packets
+//! have been inside the switch, as P4 programs read this time. The packets run once with a clock that advances between
+//! passes, and once with a clock that stands still while many passes run at once.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -130,11 +130,11 @@ fn batches() -> Vec<Vec<Vec<u8>>> {
             .map(|(kind, left)| frame(*kind, *left))
             .collect(),
     );
-    // The batches come twice, so that records of the flow cache are used, too.
+    // The batches come twice, so that packets also hit records of the flow cache.
     [batches.clone(), batches].concat()
 }
 
-/// Runs the batches with a clock that is read before each step.
+/// Runs the batches with a clock that advances before each step.
 fn step_by_step(switch: &mut Switch) -> Vec<OwnedTransmit> {
     let (mut now, mut left) = (1_000, Vec::new());
     for batch in batches() {
@@ -153,7 +153,7 @@ fn step_by_step(switch: &mut Switch) -> Vec<OwnedTransmit> {
     left
 }
 
-/// Runs the batches with a clock that stands still while everything runs.
+/// Runs the batches with a clock that stands still while the switch transmits a batch.
 fn at_once(switch: &mut Switch) -> Vec<OwnedTransmit> {
     let (mut now, mut left) = (1_000, Vec::new());
     for batch in batches() {
@@ -217,7 +217,7 @@ fn the_time_goes_on_through_all_kinds_of_passes_and_is_0_before_egress() {
                 break;
             }
         }
-        // Time in the switch, and the time that ingress read.
+        // The time in the switch, and the time that the ingress control read.
         let times = |frame: Vec<u8>| (number(&frame[2..8]), number(&frame[14..16]) & 0x7ff0);
         left.into_iter().map(times).collect::<Vec<_>>()
     };
@@ -226,7 +226,7 @@ fn the_time_goes_on_through_all_kinds_of_passes_and_is_0_before_egress() {
     assert_eq!(run(&frame(7, 0)), [(20 + 65_536, 0)]);
     let replicas: Vec<_> = (2..22).map(|step| (10 * step, 0)).collect();
     assert_eq!(run(&frame(1, 0)), replicas);
-    // Each of these takes a time of 10: ingress, egress, the clone's egress, ingress, and so on.
+    // Each pass takes 10 ns. The passes are ingress, egress, the clone's egress, ingress, and so on.
     assert_eq!(run(&frame(2, 2)), [(30, 0), (60, 0), (80, 0)]);
     assert_eq!(run(&frame(3, 0)), [(30, 0)]);
     assert_eq!(run(&frame(4, 0)), [(20, 0), (30, 0)]);

@@ -4,8 +4,8 @@
 //! left to the engine in user space. A program fits whole if none of its constructs is punted, and in part if some are.
 //! A program does not fit if nothing of it can run in the kernel or if the verifier refuses it. With `--stf` only
 //! programs with an STF test beside them count. The test's frames then also go through the kernel, and a program does
-//! not fit if all these frames are punted. If the kernel treats a frame differently from the interpreter, this prints
-//! the difference and the exit code is 1.
+//! not fit if all these frames are punted. If the kernel treats a frame differently from the interpreter, `fits` prints
+//! the difference and exits with code 1.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -34,13 +34,13 @@ fn in_words(left: &[Interpreted]) -> String {
     left.collect::<Vec<_>>().join("; ")
 }
 
-/// What was found in all folders.
+/// Totals over the programs of all folders.
 #[derive(Default)]
 struct Found {
     /// For each pair of a kind of punted construct and a reason for the punt, the number of programs that have this
     /// pair.
     reasons: BTreeMap<(String, String), usize>,
-    /// For each reason, the number of programs in which it is the only reason for punts.
+    /// For each reason, the number of programs that have no other reason for punts.
     only: BTreeMap<String, usize>,
     refusals: BTreeMap<String, usize>,
     tests: BTreeMap<Class, usize>,
@@ -83,7 +83,7 @@ impl Found {
         Fit::Not
     }
 
-    /// Judges a program by which of its constructs are punted.
+    /// Returns how much of a program fits, judged by its punted constructs; `None` if the file is skipped.
     fn program(&mut self, path: &Path) -> Option<Fit> {
         // Some files are not programs of their own, because other files include them. They are skipped.
         let program = program_at(path).ok()?;
@@ -96,7 +96,8 @@ impl Found {
         })
     }
 
-    /// Judges a program by which of its constructs are punted, and by what happened to its test's frames.
+    /// Returns how much of a program fits, judged by its punted constructs and by whether all frames of its STF test
+    /// are punted; `None` if the file or its test is skipped.
     fn test(&mut self, path: &Path) -> Option<Fit> {
         program_at(path).ok()?;
         let name = path.display();

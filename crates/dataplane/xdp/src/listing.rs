@@ -62,7 +62,7 @@ fn helper(number: i32) -> &'static str {
 fn store(at: Instruction) -> String {
     let (to, from) = (at.registers & 0xf, at.registers >> 4);
     match at.code {
-        // No other atomic operations are used.
+        // The compiler generates only these two atomic operations.
         0xdb if at.immediate == 0xf1 => {
             let place = offset(to, at.offset);
             format!("r0 = atomic_cmpxchg((u64 *)({place}), r0, r{from})")

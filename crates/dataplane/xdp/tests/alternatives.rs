@@ -13,7 +13,7 @@ use testkit::repository::root;
 use testkit::xdp::checked::checked_switch;
 use testkit::xdp::program_at;
 
-/// How many values `what` has in `alternatives.p4`.
+/// How many values of the header field `what` are tried: `alternatives.p4` reads only the lowest six bits.
 const N_WHAT: u8 = 1 << 6;
 
 fn give(switch: &mut Switch, frame: &[u8]) -> Vec<Vec<u8>> {

@@ -15,7 +15,7 @@ use testkit::frames::{numbered, receive, send};
 use testkit::namespace::{ethtool, in_root_namespace, veth_pair};
 use testkit::xdp::by_hand::{PLACE, egress, ingress, map};
 
-/// Two ports, and a program that sends frames received by the first one to a list of ports.
+/// Two ports, and a program that sends frames received by the first port to a list of ports.
 struct FanOut {
     outside: [AfPacketPort; 2],
     ports: [AfXdpPort; 2],
@@ -104,7 +104,7 @@ fn each_copy_knows_which_of_its_port_s_it_is_and_is_counted() {
         let expected: Vec<u8> = [0, 1, 2].repeat(20);
         assert_eq!(fan_out.places(0, 60), expected);
         assert_eq!(fan_out.places(1, 20), [0; 20]);
-        // More frames than a device's queue holds.
+        // Now make more copies than a device's queue holds.
         let ports: Vec<usize> = (0..100).map(|place| place % 2).collect();
         fan_out.set(&ports);
         send(&mut fan_out.outside[0], [numbered(1, 60)]);

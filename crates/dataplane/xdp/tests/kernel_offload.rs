@@ -291,8 +291,7 @@ const N_OTHERS: u64 = 2;
 /// How many frames a veth's ring holds.
 const RING: u64 = 256;
 
-/// What happened to the copies that were to leave through a full port, and to those that were to leave through another
-/// port.
+/// What happened to the copies that were to leave through a full port, and how many copies left through another port.
 #[derive(Debug)]
 struct TooMuch {
     n_made: u64,
@@ -337,7 +336,8 @@ impl TooMuch {
 const N_DUE: u64 = burst::FRAMES as u64 / 4 * 3 * N_COPIES;
 const N_DUE_BY_OTHER: u64 = burst::FRAMES as u64 / 4 * N_OTHERS;
 
-/// Starts a switch with two groups: one makes many copies through port 1, the other makes few through port 2.
+/// Starts a switch with two groups: packets to the large group get many copies through port 1, packets to the small
+/// group get few copies through port 2.
 fn with_two_groups() -> Beside {
     burst::stay();
     let mut beside = Beside::start();
@@ -369,7 +369,7 @@ fn packets_whose_copies_a_full_port_would_refuse_are_dropped_before_they_are_mad
         beside.send(0, [frame(3, 7)]);
         let copies: Vec<_> = (0..N_COPIES as u16).map(|it| left(3, 7, it)).collect();
         assert_eq!(beside.receive(1, copies.len()), copies);
-        // Now it is known how many copies the port takes, so nearly all copies that are made also leave.
+        // Now the program knows how many copies the port takes, so nearly all copies that it makes also leave.
         let n_bursts = 50;
         let more = TooMuch::of_bursts(&mut beside, n_bursts);
         let n_in_vain = more.n_made - more.n_sent;
@@ -390,7 +390,7 @@ fn copies_by_a_port_with_room_are_made_though_others_of_the_packet_are_refused()
         beside.insert(5, "flood", &[7]);
         beside.drain();
         let n_packets = u64::from(burst::FRAMES);
-        // When the second burst is sent, it is already known which port is full.
+        // When the second burst is sent, the program already knows which port is full.
         for n_bursts in 1..=2 {
             beside.send_bursts(0, &[5], 1);
             beside.await_ended(n_bursts * n_packets * (N_COPIES + 1));

@@ -1,4 +1,4 @@
-//! Measures what the call of a payload extern costs per copy. The native engine makes 64 copies of each packet. One
+//! Measures the cost of a payload extern's call per copy. The native engine makes 64 copies of each packet. One
 //! switch calls no extern for its copies; the other switch calls, for each copy, an extern that leaves the payload as
 //! it is. Each round runs both switches, so that other load on the machine affects both.
 //!

@@ -1,7 +1,9 @@
-//! Runs AOM-HM's two programs, each on every engine. (AOM-HM is ordered multicast in which the switch authenticates each
-//! request with a keyed hash, a *tag*, for each receiver. The switch sends a request as one or more packets, called
-//! *shards*. Each shard has the tags of four receivers, and each receiver gets all shards.) All engines must send the same frames. The tests write the switches' state directly, without the
-//! configuration service (`aom/service`).
+//! Runs AOM-HM's two programs, each on every engine. All engines must send the same frames. The tests write the
+//! switches' state directly, without the configuration service (`aom/service`).
+//!
+//! AOM-HM is ordered multicast in which the switch authenticates each request with a keyed hash, a *tag*, for each
+//! receiver. The switch sends a request as one or more packets, called *shards*. Each shard has the tags of four
+//! receivers, and each receiver gets all shards.
 
 use std::net::Ipv4Addr;
 
@@ -96,7 +98,7 @@ impl Sequencers {
         Self { forms }
     }
 
-    /// Adds a group and activates the group. Each shard has `LANES` tags. A tag without a receiver gets a random key.
+    /// Adds a group and activates it. Each shard has `LANES` tags. A tag without a receiver gets a random key.
     pub fn add(&mut self, rng: &mut Rng, group: &Group) {
         let [shards, receivers] = group.multicast_ids();
         self.know(group, Some(group.address()), None);
@@ -199,7 +201,8 @@ impl Sequencers {
         left
     }
 
-    /// Returns the number of packets with each verdict, in the order of the verdicts' numbers.
+    /// Returns the number of packets with each verdict (the program's decision to forward or to drop, with the reason),
+    /// in the order of the verdicts' numbers.
     pub fn verdicts(&self) -> Vec<u64> {
         let [unrolled, rounds] = [0, 1].map(|form| {
             let switch = &self.forms[form].reference;

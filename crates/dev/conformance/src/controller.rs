@@ -1,5 +1,5 @@
-//! Runs the real controller's plans and the real P4Runtime server on a switch that the caller provides. All writes of
-//! the controller are complete when a function of this file returns.
+//! Runs the real SFU controller and the real P4Runtime server on a switch that the caller provides. All writes of the
+//! controller are complete when a function of this file returns.
 
 use std::sync::Arc;
 

@@ -45,7 +45,7 @@ impl Effort {
     }
 }
 
-/// A row of the results, which is a switch to measure.
+/// A row of the results: one kind of switch, and how clients connect to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,

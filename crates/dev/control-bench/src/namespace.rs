@@ -15,7 +15,8 @@ const INSIDE: &str = "REPRISE_CONTROL_BENCH_NAMESPACE";
 pub const PAIRS: [(&str, &str); 2] = [("sends", "port1"), ("takes", "port2")];
 
 /// The main function of a program that starts switches. If the program was started under the switch's name, this
-/// function runs the switch. Otherwise the function runs `work` in new namespaces and prints the result.
+/// function runs the switch. If the program was started under its own name, this function runs `work` in new namespaces
+/// and prints the result.
 pub fn main<O: Parser>(program: &str, work: impl FnOnce(&O) -> Result<String>) -> ExitCode {
     if let Some(code) = process::as_switch() {
         return code;

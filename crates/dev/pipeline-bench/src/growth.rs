@@ -1,5 +1,5 @@
 //! Measures how the cost of a packet grows with table entries, groups, viewers and packet size. While one size grows,
-//! all other sizes have the values that the command `parts` uses.
+//! all other sizes keep the default values of the command `parts`, except the sizes that the constants below set.
 
 use crate::{
     FRAME_BYTES, Task, VIDEO_FRAME_BYTES,

@@ -10,7 +10,7 @@ use crate::{
     workload::Workload,
 };
 
-/// Columns of `pipeline.csv`. The columns after `tsc_ticks_per_packet` are details.
+/// Columns of `pipeline.csv`. The columns after `tsc_ticks_per_packet` say more about each result.
 const PIPELINE_COLUMNS: &str = "program,engine,optimisations,packet_size_bytes,flows,ns_per_packet,\
     tsc_ticks_per_packet,part,variant,ns_per_packet_min,ns_per_packet_max,rounds,viewers,\
     copies_per_packet,ns_per_copy,checksum";

@@ -17,8 +17,9 @@ const PISCES: [&str; 4] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
     options: Option<NativeOptions>,
-    /// The variant's names in the table: `reference` for the interpreter, otherwise `naive`, `alone NAME`, `step N
-    /// NAME`, `without NAME`, `pisces`, or `all`. A variant has several names if these names mean the same choice.
+    /// The variant's names in the table: `reference` for the interpreter; `naive`, `alone NAME`, `step N NAME`,
+    /// `without NAME`, `pisces` or `all` for the native engine. A variant has several names if they mean the same
+    /// choice.
     pub roles: Vec<String>,
 }
 

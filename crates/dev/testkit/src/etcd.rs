@@ -97,8 +97,8 @@ impl EtcdCluster {
         self.wait();
     }
 
-    /// Stops a node (SIGSTOP). Returns when none of its threads runs any more: on a busy machine, that is some time after
-    /// the signal was sent.
+    /// Stops a node (SIGSTOP). Returns when none of its threads runs any more. On a busy machine, the threads may stop
+    /// some time after the signal was sent.
     pub fn stop(&self, number: usize) {
         self.signal(number, "STOP");
         let tasks = format!("/proc/{}/task", self.nodes[number].child.id());

@@ -197,7 +197,7 @@ impl Shared {
         let there = Arc::clone(&shared);
         std::thread::spawn(move || {
             while let Some(work) = there.next() {
-                // The work is counted before the waiting test continues.
+                // Counts the work before running it, because the work may wake a test that then reads the count.
                 there.queue().n_pieces += 1;
                 let rest = there.inside().run(work);
                 if let Some(rest) = rest {

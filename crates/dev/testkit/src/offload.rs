@@ -142,7 +142,7 @@ pub struct Core {
     takes: Takes,
     /// Whether packets see a commit only after a call of [`Core::show`].
     pub is_slow: bool,
-    /// The error of the next commit, if it is to fail.
+    /// The error with which the next commit fails; `None` if the next commit succeeds.
     pub fails: Option<&'static str>,
     /// Whether the next commit asks the switch to load the program anew.
     pub is_full: bool,
@@ -262,7 +262,8 @@ impl Core {
         self.program.as_ref().unwrap().1
     }
 
-    /// Gives the offload a frame. Returns whether the offload took the frame. Otherwise the frame is punted.
+    /// Gives the offload a frame. Returns whether the offload took the frame. If it did not, the caller must give the
+    /// frame to the switch (a punt).
     pub fn receive(&mut self, now: Nanos, port: PortId, frame: &[u8]) -> bool {
         let is_taken = match self.takes {
             Takes::All => true,

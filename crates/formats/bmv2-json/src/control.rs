@@ -24,7 +24,7 @@ pub struct Action {
 pub struct RuntimeDatum {
     pub name: String,
     pub bitwidth: u32,
-    /// Whether values are hidden from every reader (`@secret`). An extension of BMv2's format.
+    /// Whether no client of the control plane may read the values (`@secret`). An extension of BMv2's format.
     #[serde(default, skip_serializing_if = "is_false")]
     pub secret: bool,
 }
@@ -116,7 +116,8 @@ pub struct TableKey {
     #[serde(deserialize_with = "key_target")]
     pub target: FieldRef,
     pub mask: Option<String>,
-    /// Whether entries' values of this field are hidden from every reader (`@secret`). An extension of BMv2's format.
+    /// Whether no client of the control plane may read entries' values of this field (`@secret`). An extension of
+    /// BMv2's format.
     #[serde(default, skip_serializing_if = "is_false")]
     pub secret: bool,
 }
@@ -302,11 +303,11 @@ pub struct RegisterArray {
     pub size: u32,
     /// Width of a cell.
     pub bitwidth: u32,
-    /// Whether all workers must share the array (`@shared` in the P4 program), so that it is wrong for each worker to
-    /// have its own. BMv2 ignores this attribute.
+    /// Whether all workers (threads) of a switch must share one array (`@shared` in the P4 program). Otherwise each
+    /// worker may have an array of its own. BMv2 ignores this attribute.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
-    /// Whether cells are hidden from every reader (`@secret`). An extension of BMv2's format.
+    /// Whether no client of the control plane may read the cells (`@secret`). An extension of BMv2's format.
     #[serde(default, skip_serializing_if = "is_false")]
     pub secret: bool,
 }

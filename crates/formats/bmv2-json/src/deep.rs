@@ -48,7 +48,7 @@ pub fn from_slice<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReadError> {
     if depth <= USUAL_DEPTH {
         return serde_json::from_slice(json).map_err(ReadError::NoJson);
     }
-    // Deserialisation is recursive.
+    // Deserialisation is recursive, so deep nesting needs a larger stack.
     let read = stacker::grow(DEEP_STACK_BYTES, || {
         let mut reader = serde_json::Deserializer::from_slice(json);
         reader.disable_recursion_limit();

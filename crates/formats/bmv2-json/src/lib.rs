@@ -45,7 +45,7 @@ pub struct Program {
     /// v1model has one deparser.
     pub deparsers: Vec<Deparser>,
     pub meter_arrays: Vec<MeterArray>,
-    /// Direct counters are among them.
+    /// Includes direct counters.
     pub counter_arrays: Vec<CounterArray>,
     pub register_arrays: Vec<RegisterArray>,
     /// Hash and checksum computations that have a name.
@@ -300,7 +300,7 @@ pub struct Deparser {
     pub source_info: Option<SourceInfo>,
     /// Names of header instances.
     pub order: Vec<String>,
-    /// Statements to run before emitting; newer versions of p4c write them.
+    /// Statements that run before the headers are emitted. Only newer versions of p4c write them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub primitives: Vec<Primitive>,
 }

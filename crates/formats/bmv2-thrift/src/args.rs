@@ -68,7 +68,7 @@ impl<'a> Args<'a> {
         double: f64, Double, 0.0, "a double";
     }
 
-    /// A string, binary or text.
+    /// A value of Thrift's type `string`: binary data or text.
     ///
     /// # Errors
     /// The field has another type.

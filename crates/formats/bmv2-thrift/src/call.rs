@@ -57,7 +57,7 @@ impl Call {
         self
     }
 
-    /// Adds a string, binary or text.
+    /// Adds a value of Thrift's type `string`: binary data or text.
     pub fn bytes(mut self, value: impl AsRef<[u8]>) -> Self {
         self.next(Type::Bytes).bytes(value.as_ref());
         self

@@ -29,7 +29,7 @@ impl Exception {
         }
     }
 
-    /// Writes the exception as field 1 of an answer, where Thrift has it.
+    /// Writes the exception as field 1 of an answer, where Thrift expects it.
     pub fn write(&self, writer: &mut Writer) {
         writer.field(1, Type::Struct);
         writer.field(1, Type::I32).i32(self.code);

@@ -40,7 +40,7 @@ pub enum MatchParam {
 }
 
 impl MatchParam {
-    /// BMv2's type number. The match is in the field with this number plus 2.
+    /// BMv2's type number. The match is in the structure's field whose id is this number plus 2.
     pub fn type_number(&self) -> i32 {
         match self {
             Self::Exact(_) => 0,

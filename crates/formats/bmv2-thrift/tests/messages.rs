@@ -1,4 +1,4 @@
-//! Each structure is written by one end and read by the other.
+//! Tests that each structure is the same after it was written and read again.
 #![allow(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 
 use bmv2_thrift::Args;

@@ -74,8 +74,8 @@ pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextFormatErr
         .map_err(|e| error(e.to_string()))
 }
 
-/// How deeply messages and lists may nest: the limit of Google's protobuf libraries. prost-reflect, which reads them
-/// recursively here, has no limit.
+/// How deeply messages and lists may nest: the limit of Google's protobuf libraries. prost-reflect, which reads nested
+/// messages recursively, has no limit of its own.
 const DEPTH_MAX: usize = 100;
 
 /// The line where the nesting becomes too deep; `None` if it does not.
@@ -111,7 +111,7 @@ pub fn print<M: Message + Name>(message: &M) -> String {
     text
 }
 
-/// Converts a message to one that knows the names and numbers of its fields.
+/// Converts a message to a dynamic message, which knows the names and numbers of its fields.
 pub(crate) fn dynamic<M: Message + Name>(message: &M) -> DynamicMessage {
     let mut dynamic = DynamicMessage::new(descriptor::<M>());
     dynamic

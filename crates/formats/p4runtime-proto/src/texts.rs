@@ -1,4 +1,4 @@
-//! Changes the texts of a message: names and descriptions that somebody else chose.
+//! Changes the strings of a message, for example to escape names and descriptions that somebody else chose.
 
 use std::borrow::Cow;
 use std::mem;

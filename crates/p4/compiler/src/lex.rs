@@ -1,6 +1,7 @@
 //! Splits text into tokens by the lexical grammar of P4_16 (language specification 1.2.5, section 6).
 //!
-//! `>>` is two `>` tokens, because type arguments may end with it. The expression parser joins them.
+//! `>>` is two `>` tokens, because nested type arguments may end with `>>`. The expression parser joins the tokens of
+//! a shift.
 
 use std::collections::HashSet;
 use std::rc::Rc;

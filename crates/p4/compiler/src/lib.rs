@@ -6,8 +6,9 @@
 //! BMv2's JSON, with all calls inlined) -> `emit`, then [`optimise`] over the JSON. If the program compiles, `lint`
 //! checks the output of `types`.
 //!
-//! Every pass reports all the errors that it finds; the next pass runs only on sound input. The files that
-//! the source includes come from a [`SourceProvider`]; `core.p4` and `v1model.p4` are built in.
+//! Every pass reports all the errors that it finds. `types` also checks what `syntax` could read of a program with
+//! errors; `lower` and `emit` run only if there is no error. The files that the source includes come from a
+//! [`SourceProvider`]; `core.p4` and `v1model.p4` are built in.
 
 mod diagnostic;
 mod emit;
@@ -56,7 +57,7 @@ pub struct Options {
     pub include_dirs: Vec<String>,
     /// Macros that `-D name=value` defines.
     pub defines: Vec<(String, String)>,
-    /// Macros that `-U name` undefines again.
+    /// Names of macros that `-U name` removes, after all `defines` and built-in macros are defined.
     pub undefines: Vec<String>,
     pub warnings_as_errors: bool,
     /// Warnings that fail the compilation, by code (`W0301`) or p4c's name (`unused`).

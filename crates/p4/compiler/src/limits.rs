@@ -19,12 +19,13 @@ pub const EXPRESSION_HEIGHT: u16 = 256;
 /// Operators in a row that the parser groups from the left, as written. The parser regroups longer chains of one
 /// operator, so that their tree stays low.
 pub const CHAIN_IN_ORDER: usize = 64;
-/// Operators in a row. The limit allows as many as a generated program has, and their tree can still be walked quickly.
+/// Operators in a row: enough for the chains in generated programs, and few enough that the compiler walks their tree
+/// quickly.
 pub const CHAIN: usize = 65_536;
 /// `else if`s in a row. Each is one level of the compiler's recursive walks, see [`STACK_BYTES`].
 pub const ELSE_IFS: usize = 16_384;
-/// Bytes of the stack on which a program is compiled; the system provides only what is used. A level of `else if`
-/// takes up to 30 KiB in a build without optimisation.
+/// Bytes of the stack on which a program is compiled; the system provides only the pages that are used. A level of
+/// `else if` takes up to 30 KiB in a build without optimisation.
 pub const STACK_BYTES: usize = 512 << 20;
 /// Bits of a value. simple_switch has no such limit; ours catches a mistyped width.
 pub const WIDTH_BITS: u32 = 65_536;
@@ -34,7 +35,7 @@ pub const CONSTANT_BITS: u64 = 1 << 20;
 pub const INLINE_DEPTH: usize = 32;
 /// Iterations that the compiler simulates to find out how often a loop runs.
 pub const KNOWN_ROUNDS: usize = 4_096;
-/// Iterations of a loop that the compiler unrolls; a longer loop jumps back.
+/// The compiler unrolls a loop with at most this many iterations; a loop with more becomes a backward jump.
 pub const UNROLLED_ROUNDS: usize = 32;
 /// Elements of a header stack. One real program, an attack detector, has a stack of this size.
 pub const STACK_SIZE: u32 = 8_192;
@@ -46,7 +47,8 @@ pub const LOWERED_STATEMENTS: usize = 500_000;
 /// Comparisons between a table's entries for the warning that an entry never matches. This many comparisons take some
 /// seconds. In a table that needs more comparisons, only the first entries get this warning.
 pub const COMPARED_ENTRIES: usize = 8_000_000;
-/// Errors shown, and as many warnings; the rest is only counted. A broken `#include` can cause thousands.
+/// Errors that are shown, and also warnings that are shown; further messages are only counted. A broken `#include` can
+/// cause thousands.
 pub const ERRORS: usize = 100;
 
 /// Bytes of a condition's source text in the JSON. Traces show this text next to the condition's line.

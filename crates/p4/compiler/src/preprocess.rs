@@ -40,7 +40,7 @@ const EMBEDDED: &[(&str, &str)] = &[
     ),
 ];
 
-/// The file name of macros from the command line.
+/// The file name that messages show for macros from the command line.
 const COMMAND_LINE: &str = "<command line>";
 
 /// Whether messages use this name for an embedded file or for the command line.
@@ -51,7 +51,7 @@ pub fn is_embedded(name: &str) -> bool {
     name == COMMAND_LINE || EMBEDDED.iter().any(|(known, _)| inner == Some(*known))
 }
 
-/// Returns the name of the embedded file that declares a name outside blocks.
+/// Returns the name of the embedded file (`core.p4` or `v1model.p4`) that declares `name` at its top level.
 pub fn embedded_file_with(name: &str) -> Option<&'static str> {
     const BEGINNINGS: &[&str] = &["extern ", "struct ", "action ", "package ", "enum "];
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -263,7 +263,7 @@ impl<'a> Preprocessor<'a> {
     }
 
     /// Returns whether adjacent edges (the places where a macro's expansion begins or ends) stand for a space. The
-    /// first edge that decides this wins.
+    /// first edge that decides this wins; `None` if no edge has decided it yet.
     fn merged_edge(&self, edge: &PpToken) -> Option<bool> {
         match self.edge {
             Some(Some(true)) => Some(true),

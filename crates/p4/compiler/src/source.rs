@@ -180,14 +180,15 @@ impl SourceMap {
         if call != used {
             self.macro_calls.push((call, found(true)));
         }
-        // Tokens from a macro's body have the place of the macro's use, and so have macros among these tokens. So the
-        // first macro recorded for a place stays.
+        // A token from a macro's body has the place of the macro's use, even if the token is itself a macro's name. The
+        // first macro recorded for a place is the outermost one, so it stays.
         self.macro_uses
             .entry((used.file, used.start))
             .or_insert(found(false));
     }
 
-    /// Returns the macro whose name begins at the place, or else the outermost macro whose arguments contain the place.
+    /// Returns the macro whose name begins at the place. If there is none, returns the outermost macro whose arguments
+    /// contain the place.
     pub fn macro_use(&self, place: Span) -> Option<&MacroUse> {
         let by_name = self.macro_uses.get(&(place.file, place.start));
         let holds = |call: &Span| {

@@ -1,5 +1,5 @@
-//! Checks that every error or warning code that the compiler uses has an explanation, and that the explanation's
-//! examples do what they say.
+//! Checks that every error or warning code that the compiler uses has an explanation, that the explanation's wrong
+//! example gives this code, and that its right example compiles.
 
 #![expect(
     clippy::unwrap_used,

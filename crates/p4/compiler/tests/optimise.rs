@@ -67,7 +67,7 @@ fn compile_corpus() -> Vec<(String, Program, P4Info)> {
     programs
 }
 
-/// What a control plane sees of a table, as text. Ids and successors are left out.
+/// Returns, as text, everything that a control plane can see of a table. Ids and successors are left out.
 fn seen(json: &Program, table: &Table) -> String {
     let actions: Vec<_> = table
         .actions

@@ -1,7 +1,7 @@
 //! Measures the nanoseconds per packet on the switch, with this compiler's JSON and with p4c's.
 //!
 //! `cargo run --release -p stf --example speed -- SAMPLES P4C [NAME...]`: SAMPLES is a folder with NAME.p4 and
-//! NAME.stf, P4C a folder with p4c's NAME.json for each. Without names, every program that has all three is measured.
+//! NAME.stf, P4C a folder with p4c's NAME.json for each. Without names, every program with all three files is measured.
 //! Each program first runs its test once: the test inserts the entries, and must pass. Then the program gets the test's
 //! packets repeatedly. Runs with the two compilers' JSON alternate, and each ratio is that of two adjacent runs, so a
 //! machine that slows down favours neither. The time is the thread's processor time, so other load on the machine

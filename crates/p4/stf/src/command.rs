@@ -25,7 +25,7 @@ pub enum Command {
         action: String,
         args: Vec<Named<Vec<u8>>>,
     },
-    /// `remove all`: deletes all entries except const ones.
+    /// `remove all`: deletes all entries except const entries.
     RemoveAll,
     /// `packet PORT HEX`: sends a frame to the switch.
     Packet(u16, Vec<u8>),

@@ -44,7 +44,8 @@ impl Difference {
     }
 }
 
-/// Whether a byte of the frame matches the expected one. Bytes after all expected ones fit if the frame may be longer.
+/// Whether a byte of the frame matches the expected byte. Bytes after all expected bytes match if the frame may be
+/// longer.
 fn byte_fits(expected: &Expected, at: usize, found: Option<u8>) -> bool {
     let digits = expected.digits.get(2 * at..).unwrap_or_default();
     if digits.is_empty() {

@@ -1,4 +1,4 @@
-//! Compares sent frames with expected ones: in order, port by port.
+//! Compares the frames that each port has sent with the frames that are expected from it, in order.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -13,7 +13,7 @@ pub struct Failure {
     /// Line of the command, from 1; 0 for the end of the test.
     pub line: usize,
     pub message: String,
-    /// The bytes, if a frame differs from the expected one.
+    /// The expected and the found bytes, if a frame differs from the expected frame.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub difference: Option<Difference>,
 }

@@ -1,7 +1,7 @@
 //! STF, the "simple test format" of p4c's corpus: a program's table entries, input frames and expected frames.
 //!
 //! One command per line; `#` begins a comment. All commands of p4c's driver for simple_switch work; [`Command`] lists
-//! them and our own. docs/conformance.md describes them for users.
+//! these and the commands that Reprise adds. docs/conformance.md describes all of them for users.
 //!
 //! ```text
 //! add TABLE [PRIORITY] KEY:MATCH ... ACTION(PARAM:VALUE, ...) [= ID]    a higher priority wins

@@ -6,8 +6,8 @@ use crate::command::{Expected, Match};
 
 type Parsed<T> = Result<T, String>;
 
-/// The most decimal digits that a number may have. It is limited because the conversion of decimal digits takes
-/// quadratic time. This many digits give 33,000 bits; a value for a wider field has another base.
+/// The most decimal digits that a number may have. The limit exists because the conversion of decimal digits takes
+/// quadratic time. This many digits give 33,000 bits; a value for a wider field must have another base.
 const DECIMAL_DIGITS_MAX: usize = 10_000;
 
 /// Splits off the base prefix: `0x`, `0o`, `0b` or none.

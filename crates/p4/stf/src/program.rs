@@ -97,7 +97,7 @@ fn compile(path: &Path, text: &str, options: &Options) -> Result<String, Program
     })
 }
 
-/// Loads the program next to a test: compiles `.p4` if it exists, else loads `.json`.
+/// Loads the program next to a test: compiles the `.p4` file, or loads the `.json` file if there is no `.p4` file.
 ///
 /// # Errors
 /// As [`load`].

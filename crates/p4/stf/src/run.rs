@@ -17,7 +17,7 @@ use crate::{
     names::{find, key_field},
 };
 
-/// Every test has ports 0 to `N_PORTS` - 1, and those that it names.
+/// Every test has ports 0 to `N_PORTS` - 1, and the ports that its commands name.
 const N_PORTS: u16 = 64;
 const MS: Nanos = 1_000_000;
 

@@ -6,8 +6,8 @@ use std::os::fd::BorrowedFd;
 
 use crate::{Instruction, MapReference};
 
-/// A register. `R0` holds a call's result. `R1` to `R5` are its arguments, and a call overwrites them. A call
-/// preserves `R6` to `R9`. `R10` is the end of the stack.
+/// A register. `R0` holds a call's result. `R1` to `R5` are its arguments, and a call overwrites them. A call preserves
+/// `R6` to `R9`. `R10` points to the end of the stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reg(pub u8);
 
@@ -202,7 +202,8 @@ pub enum Helper {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(u32);
 
-/// A map that code refers to: a position in a list of maps. [`Code::link`] replaces the position by a descriptor.
+/// A map that code refers to: a number that the caller gives each of its maps. [`Code::link`] replaces the number by
+/// the map's descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MapRef(pub u32);
 
@@ -229,7 +230,7 @@ pub struct Code {
     pub instructions: Vec<Instruction>,
     /// Positions of 64-bit immediate loads, each with the symbol that it loads, ordered by position.
     pub symbols: Vec<(usize, Symbol)>,
-    /// Positions and texts for the listing, ordered by position.
+    /// Notes to print in a listing of the code, each with the position of its instruction, ordered by position.
     pub notes: Vec<(usize, String)>,
     /// Positions of loads of `egress_ifindex` from the context. The kernel allows such loads only in a device map's
     /// program.
@@ -288,7 +289,7 @@ pub struct Mark([usize; 5]);
 #[derive(Debug, Default)]
 pub struct Assembler {
     code: Code,
-    /// The position of each label, once placed.
+    /// The position of each label; `None` until the label is placed.
     labels: Vec<Option<usize>>,
     jumps: Vec<(usize, Label)>,
 }
@@ -309,7 +310,7 @@ impl Assembler {
         ])
     }
 
-    /// Removes everything that was added after `mark`, and forgets where labels were placed after it.
+    /// Removes everything that was added after `mark`. Labels that were placed after `mark` are no longer placed.
     pub fn rollback(&mut self, mark: Mark) {
         let [position, symbols, notes, loads, jumps] = mark.0;
         self.code.instructions.truncate(position);
@@ -333,7 +334,7 @@ impl Assembler {
         self.labels[label.0 as usize] = Some(self.position());
     }
 
-    /// Adds a text to the listing at the next instruction.
+    /// Adds a note to the code's listing, at the next instruction.
     pub fn note(&mut self, text: impl Into<String>) {
         let position = self.position();
         self.code.notes.push((position, text.into()));
@@ -428,8 +429,8 @@ impl Assembler {
         self.add(ST | MEM | size.code(), to, Reg(0), offset, immediate);
     }
 
-    /// `*(to + offset) += add`, 8 bytes, atomically; the old value goes to `add`. An operation that returns the old
-    /// value is a full barrier.
+    /// `*(to + offset) += add`, 8 bytes, atomically; the old value goes to `add`. An atomic operation that returns the
+    /// old value is a full memory barrier.
     pub fn fetch_add(&mut self, to: Reg, offset: i16, add: Reg) {
         let code = STX | ATOMIC | Size::B8.code();
         self.add(code, to, add, offset, i32::from(Alu::Add.code()) | FETCH);

@@ -12,9 +12,9 @@ use std::mem;
 const MEMBARRIER_CMD_GLOBAL: libc::c_int = 1;
 
 /// Waits until every BPF program that is running at the call has ended, which takes some milliseconds. A program that
-/// starts later sees everything that was written before the call. The function also waits for the end of the NAPI polls
-/// in which these programs run: when it returns, the programs that run on a frame's copies in the same poll have ended
-/// too.
+/// starts later sees everything that this process wrote before the call. The function also waits for the end of the
+/// NAPI polls in which these programs run. So when it returns, the programs that run later in the same poll, on copies
+/// of a frame, have ended too.
 ///
 /// # Errors
 /// The kernel has no membarrier(2), or keeps some processors free of the scheduler's ticks (`nohz_full`).

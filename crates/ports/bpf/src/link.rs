@@ -1,4 +1,4 @@
-//! Links: attachments of programs.
+//! Links: attachments of programs to interfaces and tracepoints.
 
 #![expect(unsafe_code, reason = "attributes go to bpf(2) as addresses")]
 
@@ -72,7 +72,7 @@ impl Link {
         Ok(Link { fd })
     }
 
-    /// Attaches a program to a tracepoint of the kernel, by its name.
+    /// Attaches a program to the tracepoint of the kernel with this name.
     ///
     /// # Errors
     /// The kernel's error: `ENOENT` where there is no such tracepoint.

@@ -54,17 +54,17 @@ pub struct MapConfig<'a> {
 }
 
 impl MapConfig<'_> {
-    /// The kernel allocates an entry when it is written.
+    /// The kernel allocates the memory of an entry only when the entry is written.
     pub const NO_PREALLOCATION: u32 = 1;
     /// The process can map the array into its memory ([`crate::Memory`]).
     pub const MAPPABLE: u32 = 1 << 10;
 }
 
-/// When a write succeeds.
+/// The condition under which a write succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Write {
-    /// Whether or not the key has an entry.
+    /// Always: the key may have an entry or not.
     Any = 0,
     /// Only if the key has no entry.
     New = 1,
@@ -173,7 +173,7 @@ impl Map {
     /// Opens a pinned map.
     ///
     /// # Errors
-    /// The kernel's error, or that type, sizes or number of entries differ from `expected`.
+    /// The kernel's error; a map whose type, sizes or number of entries differ from `expected`.
     pub fn pinned(path: &Path, expected: &MapConfig<'_>) -> io::Result<Map> {
         let fd = pin::get(path)?;
         let info = MapInfo::of(fd.as_fd())?;
@@ -388,7 +388,7 @@ impl Map {
         if n_entries == 0 {
             return Ok(values);
         }
-        // The kernel starts after this entry.
+        // The kernel starts after the entry at this position.
         let before = first.wrapping_sub(1).to_ne_bytes();
         let mut position = [0_u8; 8];
         let mut attributes = MapLookUpBatch {
@@ -411,7 +411,8 @@ impl Map {
         Ok(values)
     }
 
-    /// Puts a map into an array of maps. Blocks for some milliseconds, until no packet sees the previous inner map.
+    /// Puts a map into an array of maps. Blocks for some milliseconds, until no running program uses the previous inner
+    /// map.
     ///
     /// # Errors
     /// The kernel's error.
@@ -453,7 +454,7 @@ impl Map {
         self.update(&key.to_ne_bytes(), &value, Write::Any)
     }
 
-    /// Returns the kernel's id of the map: a lookup in an array of maps returns such ids.
+    /// Returns the map's id in the kernel. A lookup in an array of maps returns the id of the inner map.
     ///
     /// # Errors
     /// The kernel's error.

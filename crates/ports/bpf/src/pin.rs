@@ -1,4 +1,4 @@
-//! Pinning: objects with a name in the BPF file system outlive their process.
+//! Pins objects: an object with a name in the BPF file system outlives its process.
 
 #![expect(unsafe_code, reason = "paths go to bpf(2) as addresses")]
 

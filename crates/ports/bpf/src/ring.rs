@@ -69,8 +69,8 @@ impl Drop for Pages {
 
 /// A ring buffer and its reader. The ring is readable for poll(2) while it has an unread record.
 ///
-/// A program wakes the reader only if its record is the first unread one. [`RingBuffer::read`] stores the reader's
-/// position once, at its end, so programs do not wake a slow reader for each record.
+/// A program wakes the reader only if the program's record is the first unread record. [`RingBuffer::read`] stores the
+/// reader's position once, at its end, so programs do not wake a slow reader for each record.
 #[derive(Debug)]
 pub struct RingBuffer {
     map: Map,
@@ -103,7 +103,7 @@ impl RingBuffer {
         })?)
     }
 
-    /// Opens a ring for reading. There must be no other reader, which would take records away.
+    /// Opens a ring for reading. There must be no other reader, because each record reaches only one reader.
     ///
     /// # Errors
     /// The kernel's error, or the map is not a ring buffer.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::Program;
 use crate::sys::{ProgramTestRun, call, number};
 
-/// Space for bytes that a program adds before or after a frame.
+/// Room for bytes that a program adds before or after a frame.
 const GROWTH_BYTES: usize = 512;
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES`

@@ -180,7 +180,7 @@ fn a_grace_period_ends() {
 /// had room, else drops it.
 fn noting(ring: &RingBuffer) -> Program {
     let mut instructions = vec![
-        // r2 = data, r3 = data_end; r4 = r2 + 28; if r4 > r3, drop
+        // r2 = data, r3 = data_end; r4 = r2 + 28; if r4 > r3, drop the frame
         instruction(0x61, 0x12, 0, 0),
         instruction(0x61, 0x13, 4, 0),
         instruction(0xbf, 0x24, 0, 0),
@@ -219,7 +219,7 @@ fn noting(ring: &RingBuffer) -> Program {
 fn taking_back(ring: &RingBuffer) -> Program {
     let mut instructions = Instruction::load_map(1, MapReference::Map, ring.map().as_fd()).to_vec();
     instructions.extend([
-        // r0 = bpf_ringbuf_reserve(ring, 8, 0); if r0 == 0, the end
+        // r0 = bpf_ringbuf_reserve(ring, 8, 0); if r0 == 0, skip the discard
         instruction(0xb7, 2, 0, 8),
         instruction(0xb7, 3, 0, 0),
         instruction(0x85, 0, 0, 131),

@@ -7,12 +7,12 @@ pub struct Frame<'a> {
     pub head: &'a [u8],
     /// The bytes after the headers, shared with other copies.
     pub payload: &'a [u8],
-    /// Identifies the buffer that holds the payload; 0 is unknown. While the process lives, two frames with the same
-    /// `payload_id` and payloads at the same address have the same bytes there.
+    /// Identifies the buffer that holds the payload; 0 if the buffer is unknown. While the process lives, two frames
+    /// with the same `payload_id` and payloads at the same address have the same bytes there.
     pub payload_id: u64,
 }
 
-/// Equal identities mean equal payload bytes.
+/// The identity of a payload: two payloads with equal identities have equal bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadIdentity {
     id: u64,

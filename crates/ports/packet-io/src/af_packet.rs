@@ -6,13 +6,13 @@
 //!
 //! Offloads stay on. The port finishes what a sender leaves to the card (transport checksum, VLAN tag, segmentation of
 //! TCP and UDP super-frames), so `ethtool -K` is not needed for correctness: frames arrive as they would be on a wire.
-//! `PACKET_VNET_HDR` says exactly what is unfinished. A frame that does not fit a slot of the ring comes through the
-//! socket's queue (`PACKET_COPY_THRESH`), in the ring's order.
+//! The header that the option `PACKET_VNET_HDR` puts before each frame says exactly what is unfinished. A frame that
+//! does not fit a slot of the ring comes through the socket's queue (`PACKET_COPY_THRESH`), in the ring's order.
 //!
 //! A second socket sends. This socket is bound to protocol 0, so it receives nothing, and an error of one direction
 //! does not appear in the other direction. A port that also receives the frames that other programs send out by its
 //! interface ([`AfPacketConfig::takes_outgoing`]) sends by its receiving socket, because the kernel gives a socket
-//! every outgoing frame but its own.
+//! every outgoing frame except those that this socket sends.
 
 mod ring;
 pub(crate) mod socket;
@@ -37,10 +37,10 @@ use ring::{RxRing, Slot, VIRTIO_HEADER_BYTES};
 
 #[derive(Clone, Copy, Debug)]
 pub struct AfPacketConfig {
-    /// How many frames, at least, the kernel can hold while the switch does not run.
+    /// The least number of received frames that the kernel can hold while the switch does not run.
     pub rx_ring_slots: usize,
     pub way_out: WayOut,
-    /// Whether the port also receives frames that others on this host send out by the interface, as BMv2 does.
+    /// Whether the port also receives frames that other programs on this host send out by the interface, as BMv2 does.
     pub takes_outgoing: bool,
 }
 
@@ -68,7 +68,7 @@ pub enum WayOut {
 pub struct AfPacketPort {
     name: String,
     index: i32,
-    // Unmapped before the socket is closed: fields drop in order.
+    // The ring is unmapped before the socket is closed, because fields drop in order.
     ring: RxRing,
     rx: OwnedFd,
     tx: OwnedFd,
@@ -88,15 +88,15 @@ pub struct AfPacketPort {
     is_left: bool,
 }
 
-/// How the port treats a frame that somebody on this host sends out by the interface.
+/// How the port treats a frame that another program on this host sends out by the interface.
 enum Outgoing {
     Taken,
-    /// When the first such frame comes, the port calls this function, if it is set.
+    /// At the first such frame, the port calls this function, if it is set.
     Ignored(Option<Box<dyn FnOnce() + Send>>),
 }
 
 impl AfPacketPort {
-    /// Takes an interface as a port.
+    /// Opens an interface as a port.
     ///
     /// # Errors
     /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::NoPrivileges`],
@@ -108,8 +108,8 @@ impl AfPacketPort {
         AfPacketPort::open_one(&interface, config, None)
     }
 
-    /// Takes an interface as `n_ports` ports, one per worker: the kernel assigns each flow (addresses, protocol and
-    /// ports of a packet, in either direction) to one of them.
+    /// Opens an interface as `n_ports` ports, one per worker. The kernel assigns each flow (addresses, protocol and
+    /// ports of a packet, in either direction) to one of the ports.
     ///
     /// # Errors
     /// As [`AfPacketPort::open`].
@@ -121,7 +121,7 @@ impl AfPacketPort {
         if n_ports == 1 {
             return Ok(vec![AfPacketPort::open(name, config)?]);
         }
-        // The interface is looked up once, so that all ports are on it even if another interface takes its name
+        // Looks the interface up once, so that all ports are on this interface even if another interface takes its name
         // meanwhile.
         let interface = Interface::find(name)?;
         interface.check_usable()?;
@@ -207,7 +207,7 @@ impl AfPacketPort {
     /// frames.
     ///
     /// # Errors
-    /// [`PortError::System`]: what was passed is no AF_PACKET port, or cannot be mapped.
+    /// [`PortError::System`]: the passed sockets are no AF_PACKET port, or their ring cannot be mapped.
     pub fn passed(name: &str, handed: HandedPort) -> Result<AfPacketPort, PortError> {
         let system = |source| PortError::on_interface(name, "take a port over", source);
         let descriptors = <[OwnedFd; 3]>::try_from(handed.descriptors);
@@ -234,23 +234,23 @@ impl AfPacketPort {
         })
     }
 
-    /// Frames up to this many bytes are received without an extra system call.
+    /// Returns the length in bytes up to which a frame is received without an extra system call.
     pub fn slot_frame_bytes(&self) -> usize {
         self.ring.frame_bytes_max()
     }
 
-    /// Sets a callback for the first frame that somebody on this host sends out by the interface. The port does not
-    /// receive such frames; their sender has most likely mistaken this end of a virtual cable for the other end.
-    /// Announcements to multicast addresses, by the kernel and other protocols, do not count.
+    /// Sets a callback for the first frame that another program on this host sends out by the interface. The port does
+    /// not receive such frames; their sender has most likely mistaken this end of a virtual cable for the other end.
+    /// Frames to multicast addresses, such as the kernel's neighbour discovery, do not count.
     pub fn on_first_outgoing(&mut self, notify: impl FnOnce() + Send + 'static) {
         if let Outgoing::Ignored(notified) = &mut self.outgoing {
             *notified = Some(Box::new(notify));
         }
     }
 
-    /// Counts a call of `receive` that found no frame, and at some of these calls takes the socket's pending error: as
-    /// long as nobody takes the error, the kernel reports POLLERR again and again. A switch that polls without waiting
-    /// calls `receive` too often to look for an error at each call.
+    /// Counts a call of `receive` that found no frame, and at some of these calls reads the socket's pending error.
+    /// Reading clears the error; until then, poll(2) reports POLLERR again and again. A switch that busy-polls calls
+    /// `receive` too often to look for an error at each call.
     fn note_nothing_came(&mut self) {
         let is_due = self.n_empty.is_multiple_of(EMPTY_RECEIVES_PER_ERROR_CHECK);
         self.n_empty = self.n_empty.wrapping_add(1);
@@ -384,7 +384,7 @@ impl Port for AfPacketPort {
     }
 
     fn abandon(&mut self) -> PortStatistics {
-        // The interface is gone, so the kernel refuses every frame, and `send_queue` counts each.
+        // The interface is gone, so the kernel refuses every frame, and `send_queue` counts each refused frame.
         self.send_queue();
         self.statistics.tx_no_room += self.tx_queue.len() as u64;
         self.tx_queue.clear();
@@ -434,7 +434,8 @@ impl Port for AfPacketPort {
     }
 }
 
-/// Reports the first outgoing frame that is no announcement, and has the kernel filter out all further outgoing frames.
+/// Reports the first outgoing frame that does not go to a multicast address, and has the kernel filter out all further
+/// outgoing frames.
 fn ignore_outgoing(
     fd: BorrowedFd<'_>,
     slot: &Slot<'_>,
@@ -516,7 +517,7 @@ impl Taker<'_> {
         self.take_buffer(slot.buffer, &header, vlan_tag(&slot));
     }
 
-    /// Takes a frame that did not fit its slot: it is in the socket's queue, after a virtio header.
+    /// Takes a frame that did not fit its slot. The frame is in the socket's queue, after a virtio header.
     fn take_queued(&mut self, fd: BorrowedFd<'_>, slot: &Slot<'_>, super_frame: &mut Vec<u8>) {
         super_frame.resize(MAX_SUPER_FRAME_BYTES, 0);
         let Ok(len) = socket::receive_message(fd, super_frame) else {
@@ -556,7 +557,7 @@ impl Taker<'_> {
             return;
         }
         if let Some((start, offset)) = header.unfinished_checksum() {
-            // The result is false only if the checksum field is outside the frame, which no kernel reports.
+            // The result is false only if the checksum field is outside the frame. No kernel reports such a field.
             offload::complete_checksum(frame, start, offset);
         }
         self.hand_over(buffer, tag);

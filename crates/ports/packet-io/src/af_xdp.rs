@@ -1,15 +1,16 @@
 //! A Linux network interface as a port: AF_XDP sockets, one for each receive queue.
 //!
-//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's network stack sees them; frames
-//! that the program need not take go on to the kernel. The program runs in the driver if the driver supports XDP
-//! (native mode), otherwise on the kernel's own packets (generic mode). If the driver supports zero copy, frames are
-//! not copied between card and socket. The program stays attached as long as the port lives: the kernel detaches it
-//! when the process ends, however the process ends.
+//! A small XDP program ([`program`]) gives frames to the sockets before the kernel's network stack sees them. If the
+//! configuration lists destinations, frames to other destinations go on to the kernel. The program runs in the driver
+//! if the driver supports XDP (native mode), otherwise on the kernel's own packets (generic mode). If the driver
+//! supports zero copy, frames are not copied between card and socket. The program stays attached as long as the port
+//! lives: the kernel detaches it when the process ends, however the process ends.
 //!
-//! XDP does not report checksums that a sender on this machine left to a card. Behind a software interface (veth, tap,
-//! virtio) the port recognises and finishes such a checksum ([`offload::complete_partial_checksum`]); a card's frames
-//! came over a wire and stay unchanged. XDP does not see a VLAN tag that the sender or the card keeps beside the frame,
-//! and a super-frame does not fit in generic mode, so VLAN and segmentation offloads must be off (docs/ports.md).
+//! XDP does not report checksums that a sender on this machine left to a card. On a software interface (veth, tap,
+//! virtio) the port recognises and finishes such a checksum ([`offload::complete_partial_checksum`]). Frames from a
+//! card came over a wire, so the port does not change them. XDP does not see a VLAN tag that the sender or the card
+//! keeps beside the frame, and a super-frame does not fit in generic mode, so VLAN and segmentation offloads must be
+//! off (docs/ports.md).
 //!
 //! A port sends all its frames by the socket of its first queue.
 
@@ -49,13 +50,13 @@ use queue::{Piece, Queue, QueueConfig};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Destination {
     pub address: IpAddr,
-    /// `None`: every packet to the address.
+    /// `None` stands for every packet to the address.
     pub udp_port: Option<u16>,
 }
 
 #[derive(Clone, Debug)]
 pub struct AfXdpConfig {
-    /// How many frames, at least, the kernel can hold for each queue while the switch does not run.
+    /// The least number of received frames that the kernel can hold for each queue while the switch does not run.
     pub rx_ring_slots: usize,
     /// The switch's destinations; if empty, the port takes every frame.
     pub destinations: Vec<Destination>,
@@ -110,17 +111,17 @@ pub struct AfXdpPort {
     pieces: Vec<u8>,
     completes_checksums: bool,
     frame_bytes_max: usize,
-    /// Frames pushed since the last publication to the kernel.
+    /// The number of frames pushed since the ring was last published to the kernel.
     n_pushed: usize,
     pace: TxPace,
     is_link_down: bool,
-    /// Whether the kernel did not take all pushed frames, although the link is up.
+    /// Whether the kernel has left pushed frames in the ring although the link is up.
     has_unsent: bool,
     statistics: PortStatistics,
 }
 
 impl AfXdpPort {
-    /// Takes an interface, with all its receive queues, as a port.
+    /// Opens an interface, with all its receive queues, as a port.
     ///
     /// # Errors
     /// [`PortError::NameLength`], [`PortError::InterfaceMissing`], [`PortError::NotEthernet`],
@@ -136,7 +137,7 @@ impl AfXdpPort {
         })
     }
 
-    /// Takes an interface as `n_ports` ports, one per worker, and distributes the receive queues among the ports. Each
+    /// Opens an interface as `n_ports` ports, one per worker, and distributes the receive queues among the ports. Each
     /// port sends by the first of its queues.
     ///
     /// # Errors
@@ -171,7 +172,7 @@ impl AfXdpPort {
         Ok(ports)
     }
 
-    /// Takes an interface as one port for each of its receive queues, in their order: one per worker.
+    /// Opens an interface as one port for each of its receive queues, in the order of the queues: one per worker.
     ///
     /// # Errors
     /// As [`AfXdpPort::open`].
@@ -249,8 +250,8 @@ impl AfXdpPort {
         }
     }
 
-    /// Returns how many chunks of the socket's memory a frame takes. `None` if the frame with its tag is too long to
-    /// leave, by the kernel's rule for packet sockets.
+    /// Returns how many chunks of the socket's memory a frame takes. `None` if the frame is too long. The limit is the
+    /// kernel's limit for packet sockets, for which a VLAN tag does not count.
     fn chunks_of(&self, frame: &Frame<'_>, frame_bytes: usize) -> Option<usize> {
         if frame_bytes > self.frame_bytes_max {
             let tag_bytes = if has_tag(frame) { VLAN_TAG_BYTES } else { 0 };
@@ -261,8 +262,8 @@ impl AfXdpPort {
         self.queues[0].n_chunks(frame_bytes)
     }
 
-    /// Makes room for a frame of `n_chunks` chunks: if too few chunks are free, sends what is queued and waits a short
-    /// time. Returns whether enough chunks are free.
+    /// Makes room for a frame of `n_chunks` chunks: if too few chunks are free, sends the queued frames and waits a
+    /// short time. Returns whether enough chunks are free.
     fn make_room(&mut self, n_chunks: usize) -> bool {
         if self.queues[0].n_free() >= n_chunks {
             return true;
@@ -285,7 +286,7 @@ impl AfXdpPort {
         let queue = &mut self.queues[0];
         queue.publish();
         let mut retries_left = TX_RETRIES_PER_FLUSH;
-        // The carrier is looked up once at most: a look-up takes a microsecond.
+        // The loop looks the carrier up once at most, because a look-up takes a microsecond.
         let mut has_carrier = None;
         loop {
             let n_before = queue.n_untaken();
@@ -299,7 +300,7 @@ impl AfXdpPort {
                 // A zero-copy driver sends by itself. In copy mode the kernel has now taken all frames, and the next
                 // iteration ends the loop.
                 Ok(()) if queue.is_zero_copy() => break,
-                // The device has dropped the last frame that it was given: it has no room, or no carrier.
+                // The device has dropped the last frame that the kernel gave it, because it has no room or no carrier.
                 Err(Some(libc::EBUSY)) if has_moved => {
                     let n_bytes = queue.last_taken_bytes();
                     let statistics = &mut self.statistics;
@@ -345,8 +346,8 @@ fn has_tag(&Frame { head, payload, .. }: &Frame<'_>) -> bool {
     }
 }
 
-/// Waits a moment until the kernel may have room. Yields on the first tries: on one core the receiver may have to run
-/// before there is room.
+/// Waits a moment until the kernel may have room. Yields on the first tries: if the machine has one core, the receiver
+/// may have to run before there is room.
 fn wait_for_kernel(retries_left: u32) {
     if retries_left > TX_RETRIES_PER_FLUSH / 2 {
         thread::yield_now();

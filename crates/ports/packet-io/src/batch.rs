@@ -2,7 +2,8 @@
 //!
 //! The buffer is reused for every batch, so it stays in the cache and no frame allocates memory. If frames in a row
 //! have the same long payload, as a packet's copies do, the payload is in the buffer once, behind the first frame's
-//! headers. The other frames are sent from two places of the buffer: their own headers, and that payload.
+//! headers. The kernel reads each of the other frames from two places of the buffer: the frame's own headers, and this
+//! payload.
 
 use frame::{Frame, PayloadIdentity};
 
@@ -23,7 +24,8 @@ struct Payload {
 
 /// A batch of up to [`TX_BATCH_FRAMES`].
 pub(crate) struct TxBatch {
-    /// The number of zero bytes before each frame. They are a header for the socket, which is not sent on the wire.
+    /// The number of zero bytes before each frame. They are a header that the socket expects and that does not leave on
+    /// the wire.
     header_bytes: usize,
     bytes: Vec<u8>,
     /// Each frame's two parts; the second may be empty.
@@ -46,7 +48,7 @@ impl TxBatch {
         }
     }
 
-    /// Adds a frame. Does not copy its payload if it is the one that was copied last, and is long.
+    /// Adds a frame. Does not copy its payload if the payload is long and is the payload that was copied last.
     pub(crate) fn push(&mut self, frame: Frame<'_>) {
         let Frame { head, payload, .. } = frame;
         let identity = frame.payload_identity();
@@ -71,7 +73,8 @@ impl TxBatch {
         self.frames.push([first, Part::default()]);
     }
 
-    /// Returns where the wanted payload is, if it is the one that was copied last, and is long.
+    /// Returns the place of the wanted payload in the buffer, if the payload is long and is the payload that was copied
+    /// last.
     fn find(&self, wanted: Option<PayloadIdentity>) -> Option<Part> {
         let Payload { identity, part } = self.last_payload?;
         (part.len >= SHARED_PAYLOAD_BYTES_MIN && wanted == Some(identity)).then_some(part)
@@ -86,7 +89,7 @@ impl TxBatch {
         self.frames.len()
     }
 
-    /// Returns the length of the frame at this position.
+    /// Returns the length in bytes of the frame at this position.
     pub(crate) fn bytes_of(&self, place: usize) -> usize {
         let [first, second] = self.frames[place];
         first.len + second.len - self.header_bytes

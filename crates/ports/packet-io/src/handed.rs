@@ -2,7 +2,8 @@
 //!
 //! The sockets are passed as descriptors, so the kernel continues to queue frames in the same ring or buffer. The new
 //! process may have the sockets before the old process stops receiving, as long as the new process neither receives nor
-//! sends. Only the position in the receive ring and what the port has learned are passed at the end.
+//! sends. At the end, the old process passes only the position in the receive ring and what the port has learned
+//! (addresses and counts).
 
 use std::fs::File;
 use std::io;
@@ -20,7 +21,7 @@ pub struct HandedPort {
     pub state: PortState,
 }
 
-/// What a port knows beside its sockets.
+/// The state that a port has besides its sockets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PortState {
     Packet(PacketState),
@@ -37,7 +38,7 @@ pub struct PacketState {
     pub(crate) ring: RingState,
 }
 
-/// Layout of a receive ring, and the slot that is read next.
+/// The layout of a receive ring, and the number of the slot to read next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RingState {
     pub(crate) block_bytes: usize,
@@ -57,7 +58,8 @@ pub struct UdpState {
 }
 
 impl PortState {
-    /// Whether both states are of the same socket. A port that lost its interface in between has another socket now.
+    /// Whether both states belong to the same socket. A port that lost its interface between the two states has another
+    /// socket now.
     pub fn is_of_same_socket(&self, other: &PortState) -> bool {
         let inode = |state: &PortState| match state {
             PortState::Packet(state) => state.inode,

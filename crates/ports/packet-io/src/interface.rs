@@ -21,7 +21,7 @@ use crate::socket::check;
 /// ARPHRD_ETHER, and the loopback interface's type, which has an Ethernet header too.
 const ETHERNET_TYPES: [u16; 2] = [libc::ARPHRD_ETHER, libc::ARPHRD_LOOPBACK];
 
-/// Drivers whose "card" is the host of this virtual machine. The host may pass on frames of other virtual machines
+/// Drivers whose "card" is the host of this virtual machine. The host may deliver frames from other virtual machines
 /// unchanged, with unfinished checksums.
 const PARAVIRTUAL_DRIVERS: [&str; 4] = ["virtio_net", "vmxnet3", "vif", "hv_netvsc"];
 

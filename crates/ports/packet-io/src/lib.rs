@@ -8,7 +8,7 @@
 //!
 //! This crate knows frames and ports, nothing of P4. It reads no clock: time is an argument, in nanoseconds. Every
 //! frame that a port receives or is to send is either passed on or counted in [`PortStatistics`] with the reason why it
-//! was dropped; none is lost silently.
+//! was dropped; no frame is lost silently.
 //!
 //! Each file with `unsafe` code has one mechanism: socket calls (`socket.rs`, `af_packet/socket.rs`, `udp/socket.rs`),
 //! requests about an interface (`interface.rs`, `netlink.rs`), memory shared with the kernel (`af_packet/ring.rs`,

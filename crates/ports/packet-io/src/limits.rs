@@ -26,7 +26,7 @@ pub const TX_BATCH_FRAMES: usize = 64;
 /// copy.
 pub const TX_FIRST_BATCH_FRAMES: usize = 1;
 
-/// The factor by which each batch is larger than the one before it: a packet's copies for 64 viewers leave in four
+/// The factor by which each batch is larger than the previous batch: a packet's copies for 64 viewers leave in four
 /// calls.
 pub const TX_BATCH_GROWTH: usize = 4;
 
@@ -34,16 +34,16 @@ pub const TX_BATCH_GROWTH: usize = 4;
 /// second piece of a frame is not worth the kernel's bookkeeping.
 pub const SHARED_PAYLOAD_BYTES_MIN: usize = 128;
 
-/// How many times a packet socket's ring is read and found empty before the socket is checked for an error again,
-/// because the check takes a system call of 100 ns. A sleeping switch is woken at most this many times by an error that
-/// it has not yet taken.
+/// How many times a port finds the ring of its packet socket empty before it checks the socket for an error again. The
+/// check takes a system call of 100 ns. An error that the port has not yet read wakes a sleeping switch at most this
+/// many times.
 pub const EMPTY_RECEIVES_PER_ERROR_CHECK: u32 = 64;
 
 /// Bytes after which a batch is sent even if it has fewer frames than [`TX_BATCH_FRAMES`]. 64 frames of 1,518 bytes
 /// stay below this, and the batch's buffer stays within a core's second-level cache.
 pub const TX_BATCH_BYTES: usize = 128 * 1024;
 
-/// How often a flush waits for the kernel to have room before it counts frames as dropped.
+/// How often a flush waits until the kernel has room, before the flush counts frames as dropped.
 pub const TX_RETRIES_PER_FLUSH: u32 = 8;
 
 /// The longest wait for room, in microseconds. All waits of a flush ([`TX_RETRIES_PER_FLUSH`]) take less time than the
@@ -58,14 +58,14 @@ pub const SOCKET_BUFFER_BYTES: i32 = 4 * 1024 * 1024;
 /// the call even if new frames keep arriving.
 pub const WAITING_FRAMES_MAX: usize = 1 << 20;
 
-/// Frames that [`crate::Port::drop_old`] takes at once.
+/// The number of frames that [`crate::Port::drop_old`] receives and drops at once.
 pub const DROPPED_AT_ONCE: usize = 64;
 
 /// The shortest frame, in bytes: an Ethernet header (IEEE 802.3, without preamble and FCS).
 pub const MIN_FRAME_BYTES: usize = 14;
 
-/// The longest frame that a capture file is written with, in bytes; the largest value that
-/// libpcap's readers take (`MAXIMUM_SNAPLEN`).
+/// The longest frame that a port writes to a capture file, in bytes: the largest length that libpcap's readers accept
+/// (`MAXIMUM_SNAPLEN`).
 pub const PCAP_SNAPLEN_BYTES: u32 = 262_144;
 
 /// Bytes of a chunk of AF_XDP memory at the usual MTUs: the kernel accepts 2 KiB or a page of 4 KiB, and a
@@ -78,12 +78,13 @@ pub const XDP_LARGE_CHUNK_BYTES: usize = 4096;
 /// Bytes that the kernel keeps free in front of a received frame (`XDP_PACKET_HEADROOM`).
 pub const XDP_CHUNK_HEADROOM_BYTES: usize = 256;
 
-/// Chunks that circulate between a queue's fill and receive rings. All chunks are written in turn, so receiving uses
-/// their 4 MiB of the cache. At 400,000 frames/s they bridge 5 ms in which the switch does not run.
+/// Chunks that circulate between a queue's fill and receive rings. The kernel writes all chunks in turn, so receiving
+/// occupies 4 MiB of the cache. At 400,000 frames/s they bridge 5 ms in which the switch does not run.
 pub const XDP_RX_CHUNKS: usize = 2048;
 
-/// Chunks for sending. They are used last in, first out, so the port touches only as many as are on their way at once.
-/// There is room for the copies of several packets to the largest groups if their receiver is slow to take them.
+/// Chunks for sending. They are used last in, first out, so the port touches only as many chunks as frames are on their
+/// way at once. There is room for the copies of several packets to the largest groups, if the receiver of the copies is
+/// slow.
 pub const XDP_TX_CHUNKS: usize = 4096;
 
 /// Frames that AF_XDP sends with one system call, on kernels that can be asked for more than 32. In a measurement with
@@ -91,7 +92,7 @@ pub const XDP_TX_CHUNKS: usize = 4096;
 /// fewer, and 128 frames did not give more.
 pub const XDP_TX_BATCH_FRAMES: usize = 64;
 
-/// In copy mode, how many payloads at most are shared at the same time by frames that are on their way to the kernel.
+/// In copy mode, the highest number of payloads that the unsent frames of a queue share at the same time.
 pub const XDP_SHARED_PAYLOADS: usize = 16;
 
 /// The most frames that share one payload: as many as are sent at once.
@@ -102,8 +103,7 @@ pub const XDP_SHARERS: usize = XDP_TX_BATCH_FRAMES;
 /// needs the other mappings for everything else; without free mappings it gets no more memory.
 pub const XDP_MAPPINGS_DIVISOR: usize = 2;
 
-/// How often taking a queue or an interface is tried again while a program that has just ended
-/// still holds it.
+/// How often a port tries again to take a queue or an interface that a program that has just ended still holds.
 pub const XDP_BIND_RETRIES: u32 = 50;
 
 /// Milliseconds between two tries to take a queue or an interface. All tries together take half a second; the kernel
@@ -122,5 +122,5 @@ pub const UDP_LOCAL_ADDRESSES: usize = 64;
 /// cache.
 pub const UDP_SLOT_BYTES: usize = 65_536 + 192;
 
-/// Frames that a memory port holds; further ones are dropped.
+/// The number of frames that a memory port holds; it drops further frames.
 pub const MEMORY_PORT_FRAMES: usize = 65_536;

@@ -26,8 +26,7 @@ const IFA_LOCAL: u16 = 2;
 const LINK_HEADER_BYTES: usize = 16;
 const ADDRESS_HEADER_BYTES: usize = 8;
 
-/// How often the kernel is asked again because something changed during its answer; an answer takes
-/// microseconds.
+/// How many times [`links`] asks the kernel, if interfaces change during each answer; an answer takes microseconds.
 const DUMP_TRIES: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,16 +34,16 @@ pub struct Link {
     /// Unique in the namespace as long as the interface exists.
     pub index: i32,
     pub name: String,
-    /// Administratively up, and with a carrier: frames can come and leave.
+    /// Whether the interface is administratively up and has a carrier, so that frames can arrive and leave.
     pub is_up: bool,
     /// Maximum bytes after the link layer's header; `None` if the kernel does not report it.
     pub mtu: Option<u32>,
 }
 
-/// A change, or a part of the current state.
+/// A change, or a part of the current state ([`links`]).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkEvent {
-    /// An interface exists, in this state.
+    /// An interface exists and has this state.
     Present(Link),
     /// The interface with this index was removed, or moved to another namespace.
     Removed { index: i32 },
@@ -56,7 +55,7 @@ pub enum LinkEvent {
     },
 }
 
-/// Receives events from its creation on.
+/// Reports the changes of interfaces from its creation on.
 pub struct LinkMonitor {
     socket: OwnedFd,
 }

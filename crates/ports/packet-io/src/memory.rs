@@ -1,4 +1,4 @@
-//! Two ports in memory, joined by a cable, for tests.
+//! Two ports in memory, for tests: each receives the frames that the other sends.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +23,7 @@ pub struct MemoryPort {
     statistics: PortStatistics,
 }
 
-/// Makes two ports. Each receives what the other transmits, in order and at once.
+/// Makes two ports. Each port receives the frames that the other port transmits, in order and at once.
 ///
 /// # Errors
 /// If the process has no descriptor left.
@@ -55,7 +55,7 @@ impl Wire {
         self.frames.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the oldest frame. Clears the wake-up if none is left.
+    /// Takes the oldest frame. Clears the wake-up if no frame is left.
     fn take(&self) -> Option<Vec<u8>> {
         let mut frames = self.frames();
         let frame = frames.pop_front();

@@ -41,7 +41,7 @@ const EVENTS_BYTES_MAX: usize = 32 * 1024;
 /// Returns the `NETDEV_XDP_ACT_*` bits of an interface.
 ///
 /// # Errors
-/// [`io::ErrorKind::NotFound`] on a kernel that does not report them.
+/// [`io::ErrorKind::NotFound`] on a kernel that does not report these bits.
 pub(crate) fn xdp_features(interface_index: i32) -> io::Result<u64> {
     let socket = socket::open(libc::AF_NETLINK, libc::SOCK_RAW, NETLINK_GENERIC)?;
     let fd = socket.as_fd();
@@ -75,7 +75,7 @@ fn ask(
     request.extend((n_bytes as u32).to_ne_bytes());
     request.extend(family.to_ne_bytes());
     request.extend(NLM_F_REQUEST.to_ne_bytes());
-    // Sequence number and sender may be 0: this socket has one question at a time, and the kernel knows the sender.
+    // Sequence number and sender may be 0: this socket sends one request at a time, and the kernel knows the sender.
     request.extend([0; 8]);
     request.extend([command, 1, 0, 0]);
     request.extend((attribute_bytes as u16).to_ne_bytes());
@@ -119,7 +119,7 @@ pub(crate) fn join(fd: BorrowedFd<'_>, groups: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns one datagram of waiting messages; `None` if there is none.
+/// Returns one datagram of waiting messages; `None` if no message waits.
 pub(crate) fn receive(fd: BorrowedFd<'_>) -> io::Result<Option<Vec<u8>>> {
     let mut answer = vec![0; EVENTS_BYTES_MAX];
     // SAFETY: pointer and length describe `answer`, which lives through the call.
@@ -180,7 +180,7 @@ pub(crate) fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>>
 /// Asks rtnetlink for all objects of a kind; a request of that kind has a header of `header_bytes`.
 ///
 /// # Errors
-/// [`io::ErrorKind::Interrupted`] if something changed meanwhile, so that objects may be missing.
+/// [`io::ErrorKind::Interrupted`] if objects changed during the answer, so that objects may be missing.
 pub(crate) fn dump(
     kind: u16,
     header_bytes: usize,
@@ -205,7 +205,7 @@ pub(crate) fn dump(
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }
-    // While we take one part of an answer, the kernel puts the next part into the socket.
+    // While this loop takes one part of an answer, the kernel puts the next part into the socket.
     while let Some(datagram) = receive(socket.as_fd())? {
         if take_part(&datagram, take)? {
             return Ok(());
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn the_kernel_says_something_of_the_loopback_interface_or_why_not() {
-        // With any kernel, an interface that cannot exist is an error.
+        // Every kernel reports an error for an interface that cannot exist.
         assert!(xdp_features(i32::MAX).is_err());
     }
 }

@@ -9,7 +9,7 @@ use crate::{Frame, Nanos, Port, PortError, PortStatistics};
 pub trait Observer: Send {
     fn received(&mut self, now: Nanos, frame: &[u8]);
 
-    /// Called for a frame that the switch sends, before it is known whether the kernel takes the frame.
+    /// Called for a frame that the switch sends. The kernel may still refuse the frame afterwards.
     fn sent(&mut self, now: Nanos, frame: &[u8]);
 
     /// Called when no more frames pass for now.
@@ -63,8 +63,8 @@ impl Port for ObservedPort {
             take(frame);
         })?;
         if n_frames > 0 {
-            // A flush of the port flushes the observer too. But if the switch drops the frame, no flush of the port
-            // follows.
+            // A flush of the port also flushes the observer. But if the switch drops the frames, no flush of the port
+            // follows, so the observer is flushed here.
             observer.flush();
         }
         Ok(n_frames)

@@ -1,8 +1,8 @@
 //! The number of frames that are sent at once: few at first, then more.
 //!
-//! A send costs a system call, however many frames it has. If a packet has many copies, the first should not wait until
-//! the last is made. If copies follow each other at once, most of them should share a call. So the first copy after a
-//! pause leaves alone, then four copies leave together, and so on.
+//! A send costs a system call, however many frames it has. If a packet has many copies, the first copy should not wait
+//! until the last copy is made. If copies follow each other at once, most of them should share a call. So the first
+//! copy after a pause leaves alone, then four copies leave together, and so on.
 
 use crate::limits::{TX_BATCH_GROWTH, TX_FIRST_BATCH_FRAMES};
 

@@ -35,17 +35,17 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const FILE_HEADER_BYTES: u64 = 24;
 const FRAME_HEADER_BYTES: u64 = 16;
 
-/// A port that takes frames from one capture file and writes frames to another. Either may be
-/// missing.
+/// A port that receives the frames of one capture file and writes sent frames to another. Either file may be missing.
 pub struct PcapPort {
     name: String,
     input: Option<FrameReader>,
     output: Option<Output>,
     next: Option<CapturedFrame>,
     start_ns: u64,
-    /// In a replay: when all frames arrive, and this capture's place among the captures that are replayed together.
+    /// In a replay ([`PcapPort::replay_at`]): the time at which all frames arrive, and this capture's place among the
+    /// captures that are replayed together.
     replay: Option<(Nanos, ReplayPlace)>,
-    /// The output has failed; further frames are counted as refused.
+    /// Whether the output has failed. The port then counts further frames as refused.
     is_broken: bool,
     statistics: PortStatistics,
 }
@@ -180,7 +180,7 @@ impl PcapPort {
         }
     }
 
-    /// Writes the buffer, then continues with the output or ends it.
+    /// Writes the buffer to the file. The output stays open if `goes_on`, and ends otherwise.
     fn write_out(&mut self, operation: &'static str, goes_on: bool) -> Result<(), PortError> {
         let Some(mut output) = self.output.take() else {
             return Ok(());
@@ -269,8 +269,8 @@ impl Port for PcapPort {
         Ok(())
     }
 
-    /// Frames stay in the buffer until [`Port::close`], since no reader of a file waits for them. In a replay somebody
-    /// may read the file meanwhile, so a flush writes the buffer to the file.
+    /// Frames stay in the buffer until [`Port::close`], since no reader of a file waits for them. In a replay another
+    /// program may read the file meanwhile, so a flush writes the buffer to the file.
     fn flush(&mut self) -> Result<(), PortError> {
         match self.replay {
             Some(_) => self.write_out("write", true),

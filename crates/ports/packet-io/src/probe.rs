@@ -58,7 +58,8 @@ pub struct InterfaceReport {
     pub mtu_bytes: usize,
     /// `None` if the driver does not report its name.
     pub driver: Option<String>,
-    /// Whether the interface is only software: a sender may be on this machine, or on a virtual machine's host.
+    /// Whether the interface is only software, so that a sender may be on this machine, or on the host of this virtual
+    /// machine.
     pub is_virtual: bool,
     pub n_rx_queues: u32,
     /// Slots of the card's rings: the receive ring's current and maximum number, then the transmit ring's.

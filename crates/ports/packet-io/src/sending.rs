@@ -15,8 +15,7 @@ use crate::{interface, socket};
 /// all other ports.
 #[derive(Debug)]
 pub(crate) struct RetryPolicy {
-    /// A length in bytes: a wait for frames of at least this length was in vain, and no frame of at least this length
-    /// has left since.
+    /// The shortest frame, in bytes, for which a wait was in vain. No frame of at least this length has left since.
     in_vain_from_bytes: usize,
 }
 
@@ -132,7 +131,7 @@ pub(crate) fn send_batch(
 }
 
 /// Like [`send_batch`], but the first frame for which the socket has no room stays in the batch, with all frames after
-/// it. A frame that a later queue, such as the queueing discipline, refuses is dropped and counted.
+/// it. If a queue after the socket, such as the queueing discipline, refuses a frame, the frame is dropped and counted.
 pub(crate) fn send_in_order(
     fd: BorrowedFd<'_>,
     batch: &mut TxBatch,

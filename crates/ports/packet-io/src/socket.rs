@@ -50,7 +50,7 @@ pub(crate) fn set_option<T: Copy>(
     Ok(())
 }
 
-/// Takes the socket's pending error, if any.
+/// Reads and clears the socket's pending error (`SO_ERROR`), if any.
 pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<Option<io::Error>> {
     let mut error: libc::c_int = 0;
     get_option(fd, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
@@ -88,9 +88,8 @@ pub(crate) fn namespace_cookie() -> io::Result<u64> {
     Ok(cookie)
 }
 
-/// Sends up to [`TX_BATCH_FRAMES`] frames, in order, with one system call; returns the number sent.
-/// Each frame is given in two pieces; the second may be empty. An error concerns the first frame,
-/// and then none was sent.
+/// Sends up to [`TX_BATCH_FRAMES`] frames, in order, with one system call; returns the number sent. Each frame is given
+/// in two pieces; the second may be empty. An error concerns the first frame, and means that no frame was sent.
 pub(crate) fn send_batch<'frame>(
     fd: BorrowedFd<'_>,
     frames: impl Iterator<Item = [&'frame [u8]; 2]>,
@@ -116,7 +115,7 @@ pub(crate) fn send_batch<'frame>(
             libc::MSG_DONTWAIT,
         )
     })?;
-    // `check` has let no negative number through.
+    // `check` has turned a negative number into an error.
     Ok(sent as usize)
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::socket::check;
 
-/// Wakes a thread that waits in a [`Waiter`]. All wake-ups before the thread runs count as one.
+/// Wakes a thread that waits in a [`Waiter`]. All wake-ups before the thread runs count as one wake-up.
 #[derive(Debug)]
 pub struct Waker {
     event: File,
@@ -50,7 +50,7 @@ impl Waker {
         self.is_woken.load(Ordering::Acquire)
     }
 
-    /// Forgets all wake-ups so far. Call it after waking, before looking for work.
+    /// Clears all wake-ups so far. A thread calls this after it has woken, before it looks for work.
     pub fn clear(&self) {
         self.is_woken.store(false, Ordering::Release);
         // Fails only if there was no wake-up.
@@ -117,7 +117,7 @@ impl Waiter {
     }
 }
 
-/// Descriptors that are waited for as one (epoll): readable when any of them is.
+/// A set of descriptors (epoll) that itself has a descriptor, which is readable when any member is readable.
 pub(crate) struct PollSet {
     epoll: OwnedFd,
 }

@@ -31,7 +31,7 @@ fn open_error(name: &str) -> PortError {
     result.err().expect("an interface that cannot be opened")
 }
 
-/// Runs a test with a packet socket and an XDP port at a cable's ends v0 and v1.
+/// Runs a test with an AF_PACKET port on v0 and an AF_XDP port on v1, the ends of a cable.
 fn on_cable(test: impl FnOnce(AfPacketPort, AfXdpPort)) {
     in_root_namespace(|| {
         veth_pair("v0", "v1");
@@ -335,8 +335,8 @@ fn a_burst_larger_than_all_chunks_leaves_whole() {
     });
 }
 
-/// Sends more copies than can share a payload at once, more payloads than the port can share at once, frames with two alternating
-/// payloads, and frames whose payload uses the memory of an earlier payload.
+/// Sends more copies than can share a payload at once, more payloads than the port can share at once, frames with two
+/// alternating payloads, and frames whose payload uses the memory of an earlier payload.
 #[test]
 fn frames_that_share_payloads_leave_whole_and_in_order() {
     on_cable(|mut outside, mut port| {
@@ -467,7 +467,8 @@ fn several_queues_are_one_port_or_one_each() {
     });
 }
 
-/// The next test runs this test as a process of its own. Otherwise this test does nothing.
+/// The next test runs this test in a process of its own, with an environment variable. Without the variable this test
+/// does nothing.
 #[test]
 fn holds_a_port_until_killed() {
     if std::env::var_os("PACKET_IO_TEST_HOLD").is_none() {
@@ -541,7 +542,7 @@ fn memory_stays_flat() {
                 }
             }
         };
-        // Each ring has been used once completely, so all its pages are resident.
+        // Two rounds use every ring completely, so all pages of the rings are resident afterwards.
         round();
         round();
         let before = resident_pages();
@@ -581,7 +582,7 @@ fn in_a_user_namespace_the_missing_privileges_are_said() {
                 .contains("CAP_BPF outside any user namespace"),
             "{error}"
         );
-        // A packet socket works on v1.
+        // A packet socket can nevertheless be opened on v1.
         open_packet("v1");
     });
 }

@@ -18,7 +18,7 @@ use testkit::namespace::{
 
 /// `XDP_PASS`.
 const PASS: i32 = 2;
-/// `XDP_TX`: a frame goes back to where it comes from.
+/// `XDP_TX`: a frame leaves by the interface that received it.
 const BACK: i32 = 3;
 
 /// Loads a program that ends with this verdict.
@@ -238,7 +238,7 @@ fn what_is_kept_by_a_name_that_cannot_be_removed_is_the_port_s_own_program() {
             assert_eq!(error.kind(), io::ErrorKind::ReadOnlyFilesystem);
             drop(port);
             assert!(has_xdp_program("v1"));
-            // The program that forwarded is replaced: the new port gets the frames.
+            // The new port's own program has replaced the program that forwarded, so the port gets the frames.
             let mut port = open(Some(folder)).expect("its program is taken over");
             port.interface().run_own().expect("its own program");
             assert_comes_to(&mut port, &mut outside(), 3);

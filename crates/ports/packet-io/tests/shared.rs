@@ -1,4 +1,4 @@
-//! Several ports on one interface, one per worker: flows are shared out among them.
+//! Several ports on one interface, one per worker. The kernel distributes the flows among the ports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,8 +31,8 @@ fn flow_and_number(frame: &[u8]) -> (u16, u16) {
     (word(34) - 4000, word(42))
 }
 
-/// Sends frames of all flows in turn. Returns what came, with the index of the port that received
-/// it.
+/// Sends frames of all flows in turn. Returns the flow and number of each received frame, with the index of the port
+/// that received the frame.
 fn send_and_receive(
     sender: &mut dyn Port,
     ports: &mut [Box<dyn Port>],
@@ -83,7 +83,7 @@ fn open_packet(name: &str, n_ports: usize) -> Vec<Box<dyn Port>> {
     ports.map(|port| Box::new(port) as Box<dyn Port>).collect()
 }
 
-/// Every port sends a frame, and none receives what another has sent.
+/// Checks that each port can send a frame, and that no port receives a frame that another port sent.
 fn what_they_send_comes_to_the_other_end_only(peer: &mut dyn Port, ports: &mut [Box<dyn Port>]) {
     for (flow, port) in (0..).zip(ports.iter_mut()) {
         let frame = datagram(flow, 7);

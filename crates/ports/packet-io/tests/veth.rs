@@ -44,7 +44,7 @@ fn on_cable(test: impl FnOnce(AfPacketPort, AfPacketPort)) {
 }
 
 /// Returns the one's complement sum over pseudo-header and UDP datagram: 0xffff if the checksum is right (RFC 768). The
-/// sum is written out here, so that it shares no code with what is tested.
+/// test computes the sum itself, so that it shares no code with the port.
 fn udp_sum(addresses: &[u8], datagram: &[u8]) -> u32 {
     let mut bytes = addresses.to_vec();
     bytes.extend((datagram.len() as u32).to_be_bytes());
@@ -99,7 +99,7 @@ fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
             let head = &numbered(number, 42);
             // After every ten copies another packet's payload uses the same memory.
             payload[1357] = (number / 10) as u8;
-            // Some copies are cut, and one of six has no payload.
+            // Some copies have a shorter payload, and one of six has none.
             let len = [1358, 1358, 1358, 700, 100, 0][number as usize % 6];
             port.transmit(0, [head, &payload[..len]].into())
                 .expect("queueing");
@@ -110,7 +110,7 @@ fn copies_that_share_a_payload_leave_whole_also_when_it_changes() {
     });
 }
 
-/// Opens a port that also receives the frames that others on this host send out by the interface.
+/// Opens a port that also receives the frames that other programs on this host send out by the interface.
 fn open_both_ways(name: &str, way_out: WayOut) -> AfPacketPort {
     let config = AfPacketConfig {
         way_out,
@@ -167,7 +167,7 @@ fn the_first_frame_that_the_host_sends_by_a_ports_end_is_reported_and_no_other()
             multicast
                 .send_to(b"all", "224.0.0.251:5353")
                 .expect("sending");
-            // The frame that the kernel does not deliver to this end has arrived at the other end.
+            // The frame did leave: it has arrived at the other end.
             assert_eq!(receive(&mut outside, 1).len(), 1);
             let mut taken = 0;
             let mut look = |ports: &mut [AfPacketPort]| {
@@ -590,7 +590,8 @@ fn what_keeps_an_interface_from_being_opened_is_said() {
     });
 }
 
-/// The next test runs this test with fewer privileges. On its own this test does nothing.
+/// The next test runs this test with fewer privileges and an environment variable. Without the variable this test does
+/// nothing.
 #[test]
 fn without_privileges() {
     let Some(interface) = std::env::var_os("PACKET_IO_TEST_UNPRIVILEGED") else {

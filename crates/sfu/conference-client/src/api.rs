@@ -81,14 +81,14 @@ impl ApiError {
     }
 }
 
-/// The participant to whom a token belongs. The service verifies tokens; this client only reads what a token says.
+/// The participant to whom a token belongs. The service verifies tokens; this client only reads a token's claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bearer {
     /// The conference that the token is for.
     pub conference: Name,
     /// The participant whose token it is.
     pub participant: Name,
-    /// All that the token says.
+    /// All claims of the token.
     pub claims: Claims,
 }
 
@@ -109,7 +109,7 @@ impl Bearer {
         })
     }
 
-    /// Reads what a token says. The token may also be an administrator's.
+    /// Reads the claims of a token, which may also be an administrator's.
     ///
     /// # Errors
     /// The text is no token.
@@ -191,7 +191,7 @@ impl Api {
         self.get(participant_path(conference, participant)).await
     }
 
-    /// Makes a participant join a conference, with tracks and subscriptions if it is to have some.
+    /// Makes a participant join a conference, with the tracks and subscriptions of `spec`.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -262,7 +262,7 @@ impl Api {
         self.delete(subscription_path(whose, path)).await
     }
 
-    /// Tells why a participant receives a track or not.
+    /// Returns the causes that keep a participant from receiving a track; there are none if the packets are forwarded.
     ///
     /// # Errors
     /// As [`Api::conference`].
@@ -337,8 +337,8 @@ impl Api {
         Err(self.problem(&answer))
     }
 
-    /// Makes a call, and repeats it when the service answers that it has too many requests, until the time that a call may
-    /// take is over. All calls can be made twice without harm.
+    /// Makes a call, and repeats it while the service answers that it has too many requests, but no longer than a call
+    /// may take. All calls can be made twice without harm.
     async fn patiently(&self, call: &Call) -> Result<Response<Bytes>, ApiError> {
         let began = Instant::now();
         loop {
@@ -423,7 +423,8 @@ impl Call {
     }
 }
 
-/// Returns how long to wait until the service has time for the request.
+/// Returns how long to wait before making the request again: the value of the answer's header Retry-After. Returns
+/// `None` if the answer has no such header.
 fn retry_after(answer: &Response<Bytes>) -> Option<Duration> {
     let seconds = answer.headers().get(header::RETRY_AFTER)?.to_str().ok()?;
     seconds.parse().ok().map(Duration::from_secs)
@@ -455,7 +456,7 @@ impl std::fmt::Debug for Watch {
 }
 
 impl Watch {
-    /// Returns the error that says that the stream of events has ended.
+    /// Returns the error for a stream of events that has ended.
     #[must_use]
     pub fn ended(&self) -> ApiError {
         ApiError::Unreachable {

@@ -1,5 +1,5 @@
-//! Receives datagrams, together with what the kernel says about each: when it came, and how many datagrams were dropped
-//! because the socket's buffer was full.
+//! Receives datagrams, together with what the kernel reports about each: when the datagram came, and how many datagrams
+//! were dropped because the socket's buffer was full.
 
 use std::io::{self, IoSliceMut};
 use std::os::fd::AsRawFd;
@@ -25,8 +25,8 @@ pub struct Arrival {
     /// When the kernel received the packet or, if the kernel does not say so, when the packet was read, in nanoseconds
     /// since 1970.
     pub time_ns: u64,
-    /// How many packets of this socket the kernel has dropped before this one came, because earlier packets filled the
-    /// socket's buffer; `None` if it has dropped none.
+    /// How many packets of this socket the kernel had dropped before this packet came, because the socket's buffer was
+    /// full; `None` if it had dropped none.
     pub n_dropped: Option<u32>,
 }
 
@@ -159,8 +159,8 @@ mod tests {
             if is_of_arrival {
                 break;
             }
-            // The kernel begins to note arrival times a moment after it was asked to, and until then gives the time at
-            // which a datagram is read.
+            // The kernel begins to record arrival times a moment after the socket option is set. Until then it reports
+            // the time at which a datagram is read.
             n_tries += 1;
             assert!(n_tries < 100, "times are those of reading");
         }

@@ -5,7 +5,7 @@
 //!   to the service by one UDP socket; it has a number and a key.
 //! * [`relay`] connects programs that speak plain RTP on this machine with legs, and [`datagrams`] connects programs
 //!   that exchange datagrams of any kind.
-//! * [`sequence`] says which numbered packets are lost or have come again.
+//! * [`sequence`] finds out which numbered packets are lost or have come again.
 #![warn(missing_docs)]
 
 mod api;

@@ -46,7 +46,7 @@ pub enum NotSignedIn {
         /// The system's error.
         error: io::Error,
     },
-    /// Nobody has answered.
+    /// No answer to the hellos has come.
     #[error(
         "no welcome from {to} (UDP) within {after_s} s: is the way there free, and does the leg still exist?"
     )]
@@ -156,7 +156,7 @@ impl MediaSocket {
     /// The socket's own address.
     ///
     /// # Errors
-    /// The system does not tell the address.
+    /// The system does not return the address.
     pub fn local(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -232,8 +232,8 @@ impl MediaSocket {
 
     /// Takes a packet that has come; `None` if there is none now. Answers to hellos do not count as packets.
     pub fn take(&self, buffer: &mut PacketBuffer) -> Option<Arrival> {
-        // After the network has reported an error, one read fails. Datagrams may wait behind the error, so this reads
-        // on.
+        // After the network has reported an error, one read fails. Datagrams may wait behind the error, so the loop
+        // reads again.
         let mut n_errors = 0;
         while n_errors < ERRORS_MAX {
             let arrival = match arrival::take(&self.socket, buffer) {
@@ -252,7 +252,7 @@ impl MediaSocket {
         None
     }
 
-    /// Says hello if it is time. Returns the time of the next hello.
+    /// Sends a hello if one is due. Returns the time at which the next hello is due.
     async fn say_hello(&self) -> Instant {
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
         let wall_ms = since_1970.map_or(0, |it| u64::try_from(it.as_millis()).unwrap_or(u64::MAX));
@@ -281,14 +281,14 @@ impl MediaSocket {
             .and_then(|()| rustix::net::connect(&self.socket, &self.to));
         if let Err(error) = found {
             tracing::debug!(to = %self.to, %error, "no way to the switch");
-            // The socket has got a port again, to which anybody could send. This takes the port away: without a port
-            // the socket receives nothing.
+            // The socket may now have a port but no peer, so that anybody could send to it. Disconnecting it takes the
+            // port away: without a port the socket receives nothing.
             let _ = rustix::net::connect_unspec(&self.socket);
         }
     }
 
-    /// Says hello if it is time, then waits for a datagram until the next hello is due. Returns the datagram's length
-    /// if it is a media packet.
+    /// Sends a hello if one is due, then waits for a datagram until the next hello is due. Returns the datagram's
+    /// length if it is a media packet.
     async fn step(&self, buffer: &mut [u8]) -> Option<usize> {
         let next = self.say_hello().await;
         tokio::select! {
@@ -303,8 +303,8 @@ impl MediaSocket {
         }
     }
 
-    /// Whether a datagram is media and does not belong to signing in. A late answer to a hello has no effect, but is
-    /// not media either.
+    /// Whether a datagram is media, not an answer to a hello. An answer that comes late has no effect, but is not media
+    /// either.
     fn is_media(&self, datagram: &[u8]) -> bool {
         let received = self.lock().receive(datagram, self.began.elapsed());
         received == Received::Other && Hello::decode(datagram).is_err()

@@ -57,7 +57,7 @@ impl Pair {
     /// The port for RTP.
     ///
     /// # Errors
-    /// The system does not tell the port.
+    /// The system does not return the port.
     pub fn port(&self) -> io::Result<u16> {
         Ok(self.rtp.local_addr()?.port())
     }
@@ -70,9 +70,8 @@ pub(crate) async fn bind(port: u16) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Works for ever in both directions: sends through the leg what a program sends to the pair of sockets, and sends to
-/// the program the reports (RTCP) that come back through the leg. Calls `too_long` for each packet that is too long to
-/// be sent.
+/// Relays in both directions, for ever: sends the program's packets through the leg, and sends the reports (RTCP) that
+/// the leg receives to the program. Calls `too_long` for each packet that is too long to be sent.
 ///
 /// # Errors
 /// A socket of this machine cannot be used any more.

@@ -1,16 +1,16 @@
-//! Tells which packets of a numbered sequence have come.
+//! Keeps account of the packets of a numbered sequence: which are new, late, repeated or lost.
 
 use std::ops::Range;
 
-/// If a packet's number is less than this far below the highest number, we can still tell whether the packet is late or a
-/// repetition.
+/// The number of bits of the window. For the highest number and the 127 numbers below it, the window says whether they
+/// have come. A lower number counts as a repetition.
 pub const WINDOW: u64 = 128;
 
-/// What the number of a packet that comes says about the packet.
+/// Whether a packet that comes is new, late or a repetition, as its number shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// The number is new. The numbers in `skipped`, which lie between it and the numbers that came before, have not
-    /// come yet.
+    /// The number is above or below all numbers so far. The numbers in `skipped`, between it and the nearest of them,
+    /// have not come yet.
     New {
         /// The numbers that are lost unless they come late.
         skipped: Range<u64>,
@@ -75,7 +75,7 @@ impl Sequence {
         self.highest - self.first + 1 - self.n_received
     }
 
-    /// Records that a number has come. Returns what the number says about its packet.
+    /// Records that a packet with this number has come. Returns what the packet is: new, late or a repetition.
     pub fn take(&mut self, number: u64) -> Seen {
         if number > self.highest {
             return self.take_higher(number);
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(it.take(13), Seen::Again);
         assert_eq!(it.take(14), Seen::Again);
         assert_eq!((it.n_lost(), it.n_again()), (1, 2));
-        // Sent before the first, and overtaken.
+        // Packet 7 was sent before packet 10, which overtook it and came first.
         assert_eq!(it.take(7), Seen::New { skipped: 8..10 });
         assert_eq!((it.first(), it.n_lost()), (7, 3));
         assert_eq!(it.take(9), Seen::Late);

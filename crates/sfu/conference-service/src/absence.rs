@@ -65,7 +65,7 @@ impl Absence {
                 let last = if is_there {
                     now
                 } else {
-                    // Who is seen for the first time has just joined.
+                    // A participant that was never checked before counts as seen now.
                     known.max(asked.copied()).unwrap_or(now)
                 };
                 if now.saturating_duration_since(last) >= self.gone {

@@ -20,10 +20,11 @@ use p4runtime_proto::reprise::v1::{GetCountersResponse, Latency, PortCounters, l
 use crate::rows::socket_key;
 use crate::sign_in::Clocks;
 
-/// How many bytes of a frame with a hello are not the hello itself: over IPv4 and IPv6 without a tag, then over IPv4
-/// and IPv6 with a tag of VLAN 0. With hellos a host signs a socket in and keeps it signed in.
+/// The lengths in bytes of the headers before a hello: over IPv4 and IPv6 without a VLAN tag, then over IPv4 and IPv6
+/// with a tag of VLAN 0. With hellos a host signs a socket in and keeps it signed in.
 const HELLO_FRAMES: [u64; 4] = [42, 62, 46, 66];
-/// A host says hello each second, and eight times at most in a second in which it signs in (docs/join.md).
+/// The most hellos of a socket between two readings. A host sends one hello each second, and at most eight in a second
+/// in which it signs in (docs/join.md).
 const HELLOS_PER_LOOK: u64 = 8;
 
 /// When a leg's socket has been silent for this long, another socket can replace it. Hosts say hello each second.
@@ -32,7 +33,7 @@ const IN_USE_MS: u64 = 3_000;
 /// The socket of a leg, as table `sockets` has it: port, address, UDP port, MAC.
 pub type SocketKey = [u128; 4];
 
-/// What was read from the switch.
+/// The counters as they were read from the switch at one time.
 #[derive(Clone, Debug, Default)]
 pub struct Reading {
     /// For each signed-in leg: its socket, what the socket has sent, and how much of that the meter has marked red.
@@ -45,12 +46,12 @@ pub struct Reading {
     pub ports: BTreeMap<u16, PortReading>,
 }
 
-/// What a switch says of a port.
+/// A port's state and counters, as the switch reports them.
 #[derive(Clone, Debug, Default)]
 pub struct PortReading {
-    /// Whether its interface is down or gone.
+    /// Whether the port's interface is down or gone.
     pub is_down: bool,
-    /// Frames that it has dropped, by reason.
+    /// Frames that the port has dropped, by reason.
     pub drops: BTreeMap<String, u64>,
     /// How long the packets that left by this port were in the switch.
     pub delay: Option<Delay>,
@@ -81,7 +82,7 @@ fn delays(latencies: &[Latency]) -> impl Iterator<Item = (u16, Delay)> {
     })
 }
 
-/// A counter, and how fast it grows.
+/// A counter's value, and how fast the counter grows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
     /// The counter's value.
@@ -130,7 +131,7 @@ pub struct LegActivity {
     /// The part of what the leg sends that exceeds its rate.
     pub policed: Flow,
     pub received: Flow,
-    /// When it last sent something else than hellos, in milliseconds since 1970.
+    /// When the leg last sent something other than hellos, in milliseconds since 1970; `None` if it never did.
     pub last_media_ms: Option<u64>,
     /// Since when we read the leg's counters, by the steady clock (a clock that is never set).
     pub since_ms: u64,
@@ -140,7 +141,7 @@ pub struct LegActivity {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortActivity {
-    /// Whether its interface is down or gone.
+    /// Whether the port's interface is down or gone.
     pub is_down: bool,
     /// Drops by reason; bytes are not known.
     pub drops: BTreeMap<String, Flow>,
@@ -253,10 +254,10 @@ impl Activity {
         }
     }
 
-    /// Whether the socket that is signed in to a leg has sent something a moment ago, so that no other socket can take
-    /// its place. Only the silence that readings have shown counts, because nobody knows what the socket has sent after
-    /// the last reading. If the socket signed in after the last reading, that reading says nothing about the socket,
-    /// even if the reading has the leg with its former socket; then the answer is yes.
+    /// Whether the socket that is signed in to a leg may still be sending, so that no other socket can take its place.
+    /// The answer is no only if the readings have shown that this socket sent nothing for `IN_USE_MS`. The time after
+    /// the last reading does not count, because nobody knows what the socket has sent since. If the socket signed in
+    /// after the last reading, the answer is yes.
     #[must_use]
     pub fn still_sends(&self, leg: u16, binding: &BindingRecord) -> bool {
         let there = self
@@ -322,8 +323,8 @@ impl Activity {
     }
 
     /// Returns the activity for the time when the switch has just got its program, whose counters are 0. The counts
-    /// kept here become 0, too. Otherwise the counters might be above the old counts at the next reading, and nobody
-    /// would see that they began anew.
+    /// kept here become 0, too. If they kept their values, the next reading could be above them, and would not show
+    /// that the counters began anew.
     #[must_use]
     pub fn counting_anew(&self) -> Activity {
         let mut anew = self.clone();
@@ -336,8 +337,8 @@ impl Activity {
     }
 }
 
-/// Whether an increase is of hellos alone: few frames, all as long as a hello's. A stream of a few frames a second that
-/// all have this very length would be taken for hellos.
+/// Whether an increase can consist of hellos alone: the frames are few, and each is as long as a frame with a hello. So
+/// media of a few frames a second that all have this length would be taken for hellos.
 fn is_hellos(increase: Count) -> bool {
     let of = |headers: &u64| {
         let len = headers + hello::LEN as u64;
@@ -408,7 +409,8 @@ pub fn wildcards(sockets: &Table, receivers: &Table, verdicts: &Verdicts) -> Vec
 }
 
 impl Reading {
-    /// Makes a reading of what [`wildcards`] have read. Entries that the service does not write are left out.
+    /// Makes a reading of the entities that the switch returned for [`wildcards`], except entries that the service does
+    /// not write.
     #[must_use]
     pub fn new(
         (sockets, receivers, verdicts): (&Table, &Table, &Verdicts),

@@ -60,7 +60,7 @@ pub enum BadBackup {
     /// Lines are missing, or there are too many.
     #[error("expected {expected} records as line 1 says, found {found}: take a whole copy")]
     Length {
-        /// How many records there are to be, as line 1 says.
+        /// The number of records that line 1 announces.
         expected: usize,
         found: usize,
     },
@@ -88,7 +88,7 @@ pub fn lines(model: &Model, time_ms: u64) -> Vec<String> {
 /// Reads a backup, and checks that each record is one that this version can use.
 ///
 /// # Errors
-/// The text is no backup, it is not whole, or another version wrote it.
+/// The text is no backup, the backup is incomplete, or another version wrote it.
 pub fn read(text: &str) -> Result<(Head, Vec<(String, String)>), BadBackup> {
     let mut lines = text.lines();
     let head: Head = serde_json::from_str(lines.next().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Keeps the certificate of HTTPS current: its files may be replaced at any time.
+//! Keeps the certificate of HTTPS current: an operator may replace the certificate's files at any time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::live::Live;
 /// files.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Reads the files again and again, for ever, and uses a renewed certificate.
+/// Reads the certificate's files periodically, for ever. New connections then use a renewed certificate.
 pub async fn renew(live: Live) {
     let mut was_expired = false;
     loop {

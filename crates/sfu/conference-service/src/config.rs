@@ -20,7 +20,7 @@ pub const MEDIA_PORT: u16 = 5004;
 /// The most webhooks of a service; each has a queue.
 pub const WEBHOOKS_MAX: usize = 16;
 
-/// A service's configuration. A file with an unknown key is refused, and the error tells the line.
+/// A service's configuration. A file with an unknown key is refused, and the error names the line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -49,7 +49,7 @@ pub struct Config {
     pub metrics_names: bool,
     #[serde(default)]
     pub log: LogFormat,
-    /// The lowest level of which the log has lines.
+    /// The lowest level that the log contains.
     #[serde(default)]
     pub log_level: LogLevel,
     /// The files for HTTPS; without them, HTTP is served.
@@ -74,18 +74,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// From which level on the log has lines.
+/// The lowest level that the log contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Only what has failed.
+    /// Failures only.
     Error,
-    /// Also what needs somebody's attention.
+    /// The same as `Error`, and what needs an operator's attention.
     Warn,
-    /// Also what the service does.
+    /// The same as `Warn`, and what the service does.
     #[default]
     Info,
-    /// Also subscriptions, and hellos that are ignored, with their addresses.
+    /// The same as `Info`, and subscriptions, and ignored hellos with their addresses.
     Debug,
 }
 
@@ -139,7 +139,7 @@ impl std::fmt::Debug for WebhookConfig {
 pub struct EtcdSection {
     /// The nodes: `http://HOST:PORT`, or `https://HOST:PORT` with TLS.
     pub endpoints: Vec<String>,
-    /// What all keys begin with.
+    /// The prefix of all keys.
     #[serde(default = "prefix")]
     pub prefix: String,
     /// The file with the certificates that sign the nodes' certificates, for TLS.
@@ -161,14 +161,14 @@ pub enum StoreConfig {
 #[serde(deny_unknown_fields)]
 pub struct SwitchConfig {
     pub name: Name,
-    /// Where it serves P4Runtime: HOST:PORT, or unix:PATH.
+    /// The address at which the switch serves P4Runtime: HOST:PORT, or unix:PATH.
     pub p4runtime: String,
-    /// Its P4Runtime device id.
+    /// The switch's P4Runtime device id.
     #[serde(default = "device_id")]
     pub device_id: u64,
     /// The files for TLS on the connection to the switch.
     pub tls: Option<SwitchTlsConfig>,
-    /// Its addresses for media.
+    /// The switch's addresses for media.
     pub addresses: Vec<AddressConfig>,
 }
 
@@ -232,8 +232,8 @@ pub enum BadConfig {
     },
 }
 
-/// Says in one line what is wrong in a text, and where. The message of `toml` itself has several lines, whose ends a
-/// log would escape.
+/// Formats an error of `toml` in one line, with the error's line and column in the text. The message of `toml` itself
+/// has several lines, whose line ends a log would escape.
 fn in_a_line(error: &toml::de::Error, text: &str) -> String {
     let message = error.message().lines().collect::<Vec<_>>().join(" ");
     let before = error.span().and_then(|span| text.get(..span.start));
@@ -338,7 +338,7 @@ impl Config {
         changed.map(|(key, _)| key).collect()
     }
 
-    /// Returns where the records are.
+    /// Returns where the service stores its records.
     ///
     /// # Errors
     /// Neither a file nor etcd is named, or both are, or the settings for etcd are not possible.
@@ -370,7 +370,7 @@ impl SwitchConfig {
     /// Returns where the switch is, and the files for TLS.
     ///
     /// # Errors
-    /// Only one of the two files is given, the certificate or its key.
+    /// The certificate is given without its key, or the key without its certificate.
     pub fn address(&self) -> Result<SwitchAddress, BadConfig> {
         let plain = SwitchAddress::plain(&self.p4runtime);
         let Some(tls) = &self.tls else {

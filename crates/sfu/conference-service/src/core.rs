@@ -1,16 +1,20 @@
-//! Makes the changes that requests ask for: one after the other in memory, and many at once in the store. Then tells
-//! the switch's connection and the readers of events about the changes. A change has these steps:
+//! Makes the changes that requests ask for: one after the other in memory, and many at once in the store. Then notifies
+//! the connection to the switch and the readers of events. A change has these steps:
 //!
-//! | step | if the service is killed after it |
+//! | step | if the service is killed after this step |
 //! | --- | --- |
-//! | 1. The writer's model has the change. | nothing has happened |
-//! | 2. The store has it, on the disk. | it has happened; the next service begins with it |
-//! | 3. The model that all others read has it. They read while the store writes. | |
-//! | 4. The switch's connection and readers of events are told. | |
-//! | 5. The switch has it. Then the request is answered, at once if no switch is connected. | the next service brings it there |
+//! | 1. The writer puts the change into its own model. | the change is lost |
+//! | 2. The store writes the change to the disk. | the next service begins with the change |
+//! | 3. The writer puts the change into the shared model, which all other tasks read. | as after step 2 |
+//! | 4. The writer notifies the connection to the switch and the readers of events. | as after step 2 |
+//! | 5. The connection writes the change to the switch. | nothing is missing |
 //!
-//! If the store fails in step 2, nobody knows whether it has the change. Then both models are read from the store again
-//! before anything else is changed.
+//! [`Core::carry_out`] returns after step 5, or after step 4 if no switch is connected or the switch is slow. A service
+//! that begins brings all that the store has to the switch. Other tasks can read the shared model while the store
+//! writes.
+//!
+//! If the store fails in step 2, nobody knows whether it has the change. Then the writer reads both models from the
+//! store again before it changes anything else.
 //!
 //! Of the services that share a store, one leads, and only the leading service makes changes. When another service
 //! leads, [`Core::ended`] returns, and this service changes nothing any more.
@@ -29,14 +33,15 @@ use crate::metrics::Metrics;
 
 /// How many requests the store gets at once, at most.
 const BATCH_MAX: usize = 256;
-/// After this many events the writer stores what it has and tells readers, before it goes on. Readers take events while
-/// the store writes, so a batch does not overflow their queues.
+/// After this many events the writer first stores its changes and sends the events to the readers, and only then takes
+/// further requests. Readers take events while the store writes, so a batch does not overflow their queues.
 const EVENTS_PER_WRITE: usize = 1_024;
-/// How many requests may wait. Further ones are refused, so that those that wait are answered in time.
+/// How many requests may wait. Further requests are refused, so that the waiting requests are answered in time.
 const QUEUE_MAX: usize = 4_096;
 /// How many events a reader of events may be behind.
 const EVENTS_MAX: usize = 4_096;
-/// How long the answer to a request waits for a connected switch. A slower switch gets the change after the answer.
+/// How long the answer to a request waits until the connected switch has the change. A slower switch gets the change
+/// after the answer.
 const SWITCH: Duration = Duration::from_secs(1);
 /// The pause before the store is read again after it failed.
 const RETRY: Duration = Duration::from_millis(200);
@@ -119,7 +124,7 @@ pub struct Core {
 
 #[derive(Debug)]
 struct Shared {
-    /// What the store has. Nobody waits while this is locked.
+    /// The conferences as the store has them. No task awaits anything while it holds this lock.
     model: RwLock<Model>,
     events: broadcast::Sender<Arc<Event>>,
     /// The number of the last event.
@@ -241,7 +246,7 @@ impl Core {
         self.shared.events.subscribe()
     }
 
-    /// Tells readers of events something that changes no conference.
+    /// Sends the readers of events an event that is not part of a [`Change`].
     pub fn tell(&self, conference: Name, kind: EventKind) {
         self.shared.tell(conference, kind, now_ms());
     }
@@ -281,7 +286,7 @@ impl Core {
         self.set_connection(Connection::Away);
     }
 
-    /// Records that a connection to the switch is made anew, although nothing says that the switch is away.
+    /// Records that the service replaces its connection to the switch, although the switch is probably still there.
     pub fn switch_connection_begins(&self) {
         self.set_connection(Connection::Begins);
     }
@@ -446,7 +451,8 @@ impl Writer {
         }
     }
 
-    /// Applies changes that are now in the store to the model that all others read, and tells others about the changes.
+    /// Applies changes that are now in the store to the shared model, notifies the connection to the switch, sends the
+    /// events, and answers the requests.
     async fn publish(&self, done: Vec<(Job, Change)>, time_ms: u64) {
         let legs: Vec<BTreeSet<u16>> = {
             let mut model = self.shared.model.write().await;
@@ -462,8 +468,8 @@ impl Writer {
         }
     }
 
-    /// Reads the store until that succeeds. Nobody changes conferences meanwhile. Returns whether this service still
-    /// leads.
+    /// Reads the store again and again until a reading succeeds. Meanwhile the writer makes no changes. Returns whether
+    /// this service still leads.
     async fn read_again(&mut self) -> bool {
         loop {
             match read(&self.store).await {
@@ -490,7 +496,7 @@ fn group_of(change: &Change) -> Vec<Write> {
 }
 
 fn answer(job: Job, result: Result<ChangeNumber, CoreError>) {
-    // Whoever made the request may be gone.
+    // Sending fails if the caller has stopped waiting.
     let _ = job.answer.send(result);
 }
 
@@ -604,7 +610,7 @@ mod tests {
         let store = loop {
             match Embedded::open(&path) {
                 Ok(store) => break store,
-                // The writer's task has not ended yet.
+                // The writer's task of the former `Core` has not ended yet, so the store is still in use.
                 Err(StoreError::InUse(_)) => tokio::task::yield_now().await,
                 Err(error) => unreachable!("{error}"),
             }
@@ -665,7 +671,7 @@ mod tests {
             path: path.clone(),
         };
         core.carry_out(gone).await.expect("done without a switch");
-        // A write to the switch that began before the track was deleted ends after that.
+        // A write to the switch that began before the track was deleted ends after the deletion.
         core.switch_has(change);
         assert!(!core.is_switch_whole());
         let (_, change) = core.touched().await;

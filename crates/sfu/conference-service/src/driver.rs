@@ -30,7 +30,8 @@ use crate::metrics::Metrics;
 use crate::rows::{OwnAddress, Rows, Tables};
 use crate::sign_in::{Clocks, Outcome, decide};
 
-/// The pause before another try to reach a switch: a restarted switch has what it needs again within a second.
+/// The pause before the next attempt to connect. It is so short that a restarted switch has its entries again within a
+/// second.
 const RETRY: Duration = Duration::from_millis(200);
 /// How often the switch's counters are read.
 const LOOK: Duration = Duration::from_secs(1);
@@ -51,13 +52,13 @@ pub struct Program {
 /// A switch, and what the service puts into it.
 #[derive(Clone, Debug)]
 pub struct Switch {
-    /// Where it serves P4Runtime.
+    /// The address at which the switch serves P4Runtime.
     pub address: SwitchAddress,
-    /// Its P4Runtime device id.
+    /// The switch's P4Runtime device id.
     pub device_id: u64,
     /// The program that the switch runs.
     pub program: Program,
-    /// Its addresses for media.
+    /// The switch's addresses for media.
     pub own_addresses: Vec<OwnAddress>,
     /// After how long a silent socket is signed out.
     pub silence: Duration,
@@ -71,7 +72,7 @@ pub enum SessionError {
     Client(#[from] ClientError),
     #[error("the switch refused a write: {0}")]
     Write(#[from] WriteError),
-    /// The program is another one than the service knows.
+    /// The program's P4Info lacks an object that the service needs, or has it in another shape.
     #[error("p4/conference.p4: {0}")]
     Program(#[from] ObjectError),
     #[error(
@@ -93,7 +94,7 @@ pub enum SessionError {
     NoPackets,
 }
 
-/// Where a connection reports what it sees.
+/// Where a connection reports the switch's counters and its own metrics.
 #[derive(Clone, Debug)]
 pub struct Observers {
     /// What the switch has counted.
@@ -103,14 +104,14 @@ pub struct Observers {
 }
 
 impl Observers {
-    /// Records that nobody is connected to the switch.
+    /// Records that the service is not connected to the switch.
     pub fn is_away(&self) {
         let away = |it: &mut Arc<Activity>| *it = Arc::new(it.away());
         self.activity.send_modify(away);
     }
 }
 
-/// Serves a switch for ever. `began` is where the clock of [`Activity`] begins.
+/// Serves a switch for ever. `began` is the instant at which the steady clock of [`Activity`] shows zero.
 pub async fn serve(
     core: Core,
     switch: Switch,
@@ -250,7 +251,8 @@ impl Session<'_> {
         session.follow().await
     }
 
-    /// Gives the switch the entries that the conferences need, whatever entries it has before.
+    /// Reads the switch's entries, and writes those updates after which it has exactly the entries that the conferences
+    /// need.
     async fn reconcile(&mut self) -> Result<(), SessionError> {
         let entities = self.client.read(self.tables.wildcards()).await?;
         let mut there = Rows::default();
@@ -389,7 +391,7 @@ impl Session<'_> {
                 let binding = frame.from;
                 tokio::spawn(async move {
                     let done = core.ask(Request::SignIn { leg, binding }).await;
-                    // The connection to the switch may be gone.
+                    // Sending fails if the connection to the switch has ended meanwhile.
                     let _ = signed.send((leg, done)).await;
                 });
             }
@@ -401,7 +403,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Is called when a sign-in was stored or refused. The welcome is sent when the switch has the entries.
+    /// Handles the result of a sign-in, which was stored or refused. A welcome is sent later, when the switch has the
+    /// leg's entries.
     async fn signed_in(
         &mut self,
         leg: u16,
@@ -461,14 +464,14 @@ async fn look(
         };
         let counters = match reader.counters().await {
             Ok(counters) => counters,
-            // The switch is of another make, and does not report its ports.
+            // A switch other than Reprise's may not have this call.
             Err(error) => {
                 tracing::debug!(%error, "the switch does not tell of its ports");
                 GetCountersResponse::default()
             }
         };
         let reading = Reading::new((sockets, receivers, &verdicts), &entities, &counters);
-        // The session may have ended.
+        // Sending fails if the session has ended.
         let _ = readings.send(reading).await;
     }
 }

@@ -1,5 +1,5 @@
-//! Frames with hellos and their answers: the switch passes whole frames to the service, and sends whole frames for it.
-//! With hellos a host signs a socket in.
+//! Frames with hellos and their answers. The switch passes whole frames to the service (packet-in), and sends the
+//! frames that the service makes (packet-out). With hellos a host signs a socket in.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 /// A hello, where it came from, and to which address of the switch it was sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HelloFrame {
-    /// Where it came from, and to which address of the switch.
+    /// Where the hello came from, and to which address of the switch it was sent.
     pub from: BindingRecord,
     /// The switch's UDP port for media.
     pub media_port: u16,

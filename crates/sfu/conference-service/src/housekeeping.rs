@@ -1,4 +1,5 @@
-//! Removes participants without being asked: when their tokens end, or when they are gone.
+//! Removes participants without a request: when their tokens end, or when they are gone, that is, have given no sign of
+//! life for some time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,16 +16,16 @@ use crate::presence::Presence;
 /// How often participants are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What decides who is removed.
+/// The task that removes participants. [`Housekeeping::run`] runs it.
 #[derive(Debug)]
 pub struct Housekeeping {
     /// The conferences.
     pub core: Core,
-    /// Signs that participants are still there.
+    /// The participants' signs of life other than hellos and media.
     pub presence: Presence,
     /// After how long without a sign of life a participant is gone; `None`: never.
     pub gone: Option<Duration>,
-    /// Counts conferences and what they have.
+    /// The metrics, which count conferences, participants, tracks and subscriptions.
     pub metrics: Arc<Metrics>,
 }
 

@@ -1,8 +1,8 @@
 //! The conference service.
 //!
-//! * [`activity`] has what the switch has counted; [`mod@why`] finds from these counts why somebody receives a track
-//!   or not, and [`why_watch`] tells when the reason changes. [`metrics`] is for Prometheus.
-//! * [`core`](mod@core) makes changes: the store has a change before anybody is told of it.
+//! * [`activity`] has what the switch has counted; [`mod@why`] finds from these counts why a participant receives no
+//!   track, and [`why_watch`] sends an event when the reasons change. [`metrics`] is for Prometheus.
+//! * [`core`](mod@core) makes changes: a change is in the store before the switch or a reader of events gets it.
 //! * [`sign_in`] answers hellos, which the switch passes on. A hello is a datagram with which a host signs a socket in.
 //! * [`config`] is the configuration file, and [`serve`](mod@serve) runs the whole service.
 //! * [`driver`] is the connection to a switch.

@@ -263,7 +263,7 @@ mod tests {
     fn five_hundred_behind_one_address_join_at_a_hundred_a_second() {
         let limits = Limits::default();
         let config = LimitsConfig::default();
-        // It is harder for the limits if all come at once than if 100 come a second.
+        // All 500 participants come at once, which the limits bear less easily than 100 a second.
         for n in 0..500 {
             let name = Name::new(format!("p{n}")).expect("a name");
             for _ in 0..20 {

@@ -1,5 +1,5 @@
-//! What changes while the service runs: the settings that a reload reads from the configuration again, and whether the
-//! service drains, that is, lets nobody new join.
+//! What can change while the service runs: the settings that a reload reads from the configuration again, and whether
+//! the service drains, that is, takes no new conferences and participants.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,7 +85,7 @@ impl Live {
         &self.limits
     }
 
-    /// Whether nobody may join any more.
+    /// Whether the service drains, that is, takes no new conferences and participants.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)

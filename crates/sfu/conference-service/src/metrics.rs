@@ -64,13 +64,13 @@ pub struct Metrics {
     certificate_expiry: IntGauge,
 }
 
-/// What is known only when the metrics are asked for.
+/// Values that are determined only when Prometheus fetches the metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct State {
     pub is_leader: bool,
     /// Whether the switch has what it must have.
     pub is_whole: bool,
-    /// Whether nobody new is let in.
+    /// Whether the service drains, that is, takes no new conferences and participants.
     pub is_draining: bool,
     /// When the certificate of HTTPS expires, in seconds since 1970; `None` without one.
     pub certificate_expiry_s: Option<u64>,
@@ -155,7 +155,7 @@ impl Metrics {
         metrics
     }
 
-    /// Begins each series at 0: a series that begins with its first event would show no increase for that event.
+    /// Begins each time series at 0. If a series began with its first event, Prometheus would see no increase for it.
     fn begin_series(&self) {
         for outcome in HELLO_OUTCOMES {
             self.hellos.with_label_values(&[outcome]).inc_by(0);
@@ -166,7 +166,7 @@ impl Metrics {
         }
     }
 
-    /// Counts what a hello led to. A hello is the datagram with which a host signs a socket in.
+    /// Counts a hello by its outcome. A hello is the datagram with which a host signs a socket in.
     pub fn hello(&self, outcome: &Outcome) {
         let name = match outcome {
             Outcome::Answered(answer) if answer.kind == hello::Kind::Challenge => "challenged",
@@ -237,7 +237,7 @@ impl Metrics {
         }
     }
 
-    /// Counts an answered request. `route` is a template of the interface, not what the caller asked for.
+    /// Counts an answered request. `route` is the template of the route, not the path that the caller requested.
     pub fn request(&self, method: &axum::http::Method, route: &str, status: u16, took: Duration) {
         // A stranger's request may have any method.
         let method = match method.as_str() {
@@ -301,7 +301,7 @@ impl Metrics {
     }
 }
 
-/// An event stream that is counted.
+/// Counts an event stream as open until this value is dropped.
 #[derive(Debug)]
 pub struct OpenWebsocket(IntGauge);
 
@@ -346,7 +346,7 @@ pub fn of_legs(model: &Model, activity: &Activity) -> Vec<MetricFamily> {
     families.filter(|it| !it.get_metric().is_empty()).collect()
 }
 
-/// What webhooks did.
+/// The metrics of webhooks.
 #[derive(Debug)]
 struct Webhooks {
     tries: IntCounterVec,

@@ -1,5 +1,5 @@
-//! Notes which participants show that they are still there by other means than their sockets: those with an event
-//! stream, and those whose tokens make requests. Also notes which conferences somebody watches.
+//! Records which participants show that they are still there by other means than their sockets: those with an event
+//! stream, and those whose tokens make requests. Also records which conferences have open event streams.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ pub struct Presence {
 
 #[derive(Debug, Default)]
 struct Inside {
-    /// When each participant's token made its last request, since [`Presence::take_requests`] was called last.
+    /// When the last request came with each participant's token, since the last call of [`Presence::take_requests`].
     requests: ByParticipant<Instant>,
     streams: ByParticipant<usize>,
     /// How many event streams of each conference are open, including those of administrators.
@@ -33,14 +33,14 @@ pub struct Stream {
 }
 
 impl Presence {
-    /// Notes that a participant's token has made a request.
+    /// Records that a request has come with a participant's token.
     pub fn request(&self, conference: &Name, participant: &Name, now: Instant) {
         let mut inside = self.lock();
         let of = inside.requests.entry(conference.clone()).or_default();
         of.insert(participant.clone(), now);
     }
 
-    /// Notes that an event stream begins. It is open while the result lives.
+    /// Records that an event stream begins. The stream counts as open until the result is dropped.
     #[must_use]
     pub fn stream(&self, conference: &Name, participant: Option<&Name>) -> Stream {
         let mut inside = self.lock();
@@ -56,7 +56,7 @@ impl Presence {
         }
     }
 
-    /// Returns the names of the conferences that somebody watches.
+    /// Returns the names of the conferences that have open event streams.
     #[must_use]
     pub fn watched(&self) -> Vec<Name> {
         self.lock().watched.keys().cloned().collect()

@@ -138,7 +138,8 @@ impl Tables {
     }
 }
 
-/// Entries of a table, by key. Each has its arguments, and the rate of its meter in kbit/s, if it has one.
+/// Entries of a table, by key: the arguments of the entry's action, and the rate of its meter in kbit/s, if it has a
+/// meter.
 type Entries<const K: usize, const A: usize> = BTreeMap<[u128; K], ([u128; A], Option<u32>)>;
 
 /// The entries and multicast groups that a switch has or must have.
@@ -201,7 +202,7 @@ impl Rows {
         }
     }
 
-    /// Adds what was read from a switch. Entries that the service does not write are left out.
+    /// Adds the entries and groups that were read from a switch, except entries that the service does not write.
     pub fn add_read(&mut self, tables: &Tables, entities: &[Entity]) {
         for entity in entities {
             match &entity.entity {
@@ -231,7 +232,7 @@ impl Rows {
 
     /// Returns the writes that bring a switch from the entries and groups here to those of `desired`. The switch may
     /// not do all writes at once. Therefore they are in an order in which every copy of a packet finds the entry of its
-    /// receiver: receivers are written first, then groups, then sockets; what is deleted goes in the opposite order.
+    /// receiver: receivers are written first, then groups, then sockets; deletions come in the opposite order.
     /// Before all of these writes, legs that are at another port now are taken out of their groups: otherwise their
     /// copies would leave by the old port with the new addresses.
     #[must_use]
@@ -319,8 +320,8 @@ impl Rows {
     }
 }
 
-/// Adds the writes that insert new entries and modify entries that differ. `is_same` gets the arguments before and now,
-/// and says whether both are of the same leg. If they are, the entry keeps its counters.
+/// Adds the writes that insert new entries and modify entries that differ. `is_same` gets the old and the new arguments
+/// of an entry, and returns whether both belong to the same leg. If so, the entry keeps its counters.
 fn put<const K: usize, const A: usize>(
     updates: &mut Vec<Update>,
     table: &Table,

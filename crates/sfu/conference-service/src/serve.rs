@@ -28,13 +28,13 @@ use crate::tokens;
 use crate::webhooks;
 use crate::why_watch;
 
-/// What a service is made of.
+/// The settings of a service.
 #[derive(Debug)]
 pub struct Settings {
     /// Where the service serves HTTP.
     pub listen: SocketAddr,
     pub store: StoreConfig,
-    /// What a reload changes.
+    /// The settings that a reload changes.
     pub live: Live,
     pub switch_name: Name,
     /// Where the switch serves P4Runtime.
@@ -62,7 +62,7 @@ pub enum ServeError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What the store has cannot be read.
+    /// The records in the store cannot be read.
     #[error(transparent)]
     Begin(#[from] BeginError),
     /// The HTTP server failed.
@@ -143,7 +143,7 @@ async fn open(store: &StoreConfig) -> Result<Store, StoreError> {
     }
 }
 
-/// Why a service leads no more.
+/// Why a service has stopped leading.
 enum Role {
     Stopped,
     /// Another service may lead now.
@@ -217,8 +217,8 @@ async fn lead(
     Ok(role)
 }
 
-/// Serves the switch for ever. When the setting of how long a socket may be silent before it is signed out has changed,
-/// makes a new connection to the switch. Meanwhile the switch keeps its entries, and forwards.
+/// Serves the switch for ever. Makes a new connection to the switch when a reload has changed how long a socket may be
+/// silent before it is signed out. Meanwhile the switch keeps its entries, and forwards.
 fn drive(
     settings: &Settings,
     core: Core,

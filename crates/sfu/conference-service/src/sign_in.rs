@@ -43,12 +43,12 @@ pub enum Ignored {
 pub struct Clocks {
     /// A clock that does not go back, for nonces.
     pub steady_ms: u64,
-    /// Milliseconds since 1970, for hosts to see.
+    /// The time that answers to hellos contain, in milliseconds since 1970.
     pub wall_ms: u64,
 }
 
-/// Decides what a hello leads to. `still_sends` gets a leg and its socket, and says whether the socket has sent
-/// something a moment ago.
+/// Decides what a hello leads to. `still_sends` gets a leg and the socket that is signed in to it, and returns whether
+/// this socket may still be sending.
 #[must_use]
 pub fn decide(
     model: &Model,

@@ -1,4 +1,4 @@
-//! Checks tokens, and says what their bearers may do.
+//! Checks tokens, and decides what their bearers may do.
 
 use conference_api::{Claims, Grants, Name, TrackKind};
 use jsonwebtoken::{
@@ -374,7 +374,7 @@ mod tests {
             ..claims()
         };
         assert!(keys.check(&signed(&past)).is_err());
-        // Whoever knows the public key cannot sign with it as if it were a secret.
+        // A token that is signed (HS256) with the public key as a secret is refused: anybody may know the public key.
         assert!(
             keys.check(&sign(&claims(), public.as_bytes()).expect("a token"))
                 .is_err()

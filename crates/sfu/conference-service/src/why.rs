@@ -12,16 +12,16 @@ pub const SILENT_MS: u64 = 3_000;
 /// How long drops count as a cause after the last drop, so that drops that happen only now and then are seen.
 const RECENT_MS: u64 = 5_000;
 
-/// Whom and which track a question is about.
+/// The participant and the track that a question is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'q> {
     pub conference: &'q Name,
-    /// Who should receive.
+    /// The participant who should receive the track.
     pub participant: &'q Name,
     pub path: &'q TrackPath,
 }
 
-/// Answers a question of why somebody receives a track or not. `now_ms` is the time of day.
+/// Returns what keeps a participant from receiving a track, if anything does. `now_ms` is in milliseconds since 1970.
 #[must_use]
 pub fn why(model: &Model, activity: &Activity, now_ms: u64, question: Question<'_>) -> Why {
     let found = Found::new(model, activity, question);
@@ -36,7 +36,7 @@ pub fn why(model: &Model, activity: &Activity, now_ms: u64, question: Question<'
     }
 }
 
-/// Answers the same question as `why`, with the causes only.
+/// Returns only the causes of the answer that `why` returns.
 #[must_use]
 pub fn causes_of(
     model: &Model,
@@ -497,7 +497,7 @@ mod tests {
             case.why().causes,
             [Cause::Muted, Cause::Policed, Cause::ReceiverNotSignedIn]
         );
-        // What the receiver gets from others says nothing about this track.
+        // The receiver gets media, so the non-RTP packets that the switch dropped may come from another leg.
         let mut case = Case::new();
         case.not_rtp = 49;
         assert_eq!(case.why().causes, []);

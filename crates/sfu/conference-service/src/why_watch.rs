@@ -1,5 +1,5 @@
-//! Tells participants when the reasons have changed for which they do not receive a track. Compares the reasons once a
-//! second, in conferences that somebody watches.
+//! Sends a participant an event when the causes change that keep a track from this participant. Compares the causes
+//! once a second, in conferences that have open event streams.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub async fn run(core: Core, activity: watch::Receiver<Arc<Activity>>, presence:
 /// The causes of one subscription, at two times.
 #[derive(Debug, Default)]
 struct Known {
-    /// The causes that the last event reported; none at first.
+    /// The causes that the last event reported; empty before the first event.
     told: Vec<Cause>,
     /// The causes that the last look found. An event reports them only if the next look finds them, too. For example, a
     /// socket that has just signed in is not in the counts yet, but will be at the next reading of the switch.
@@ -56,7 +56,7 @@ struct Known {
 
 type OfParticipant = BTreeMap<TrackPath, Known>;
 
-/// What is known of the subscriptions of watched conferences.
+/// The causes that are known of the subscriptions in conferences with open event streams.
 #[derive(Debug, Default)]
 struct Watcher {
     known: BTreeMap<Name, BTreeMap<Name, OfParticipant>>,
@@ -99,7 +99,7 @@ impl Watcher {
                     n_left = n_left.saturating_sub(n);
                     self.after = Some((conference.clone(), participant.clone()));
                 }
-                // A conference before the start is looked at in the second round.
+                // A conference that comes before the start is checked in the second round only.
                 if after.is_none_or(|(start, _)| conference >= start) {
                     self.complete.insert(conference.clone());
                 }
@@ -279,7 +279,7 @@ mod tests {
         let expected = vec![Cause::NoPublisher, Cause::ReceiverNotSignedIn];
         assert_eq!(causes(&events), [(&name("r00000"), expected)]);
         assert_eq!(watcher.look(&model, &activity, &watched, 0), []);
-        // Nobody watches any more: nothing is kept.
+        // Without an open event stream the watcher keeps nothing.
         assert_eq!(watcher.look(&model, &activity, &[], 0), []);
         assert!(watcher.known.is_empty() && watcher.complete.is_empty());
     }

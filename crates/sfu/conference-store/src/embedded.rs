@@ -171,7 +171,7 @@ impl Embedded {
     /// Replaces all records of the store by the given ones, in one transaction.
     ///
     /// # Errors
-    /// The store has records, and they are not to be replaced; or the file is gone, or the disk is full.
+    /// The store has records, and `existing` forbids to replace them. Or the file is gone, or the disk is full.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,

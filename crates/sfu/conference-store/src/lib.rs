@@ -55,7 +55,7 @@ impl Store {
     /// seen greater election ids than a store that was restored from a backup.
     ///
     /// # Errors
-    /// Another service leads, or the store does not answer. The term of this service is as before then.
+    /// Another service leads, or the store does not answer. Then the term is unchanged.
     pub async fn raise_term(&self, at_least: u64) -> Result<(), StoreError> {
         match self {
             Store::Embedded(store) => store.raise_term(at_least).await,
@@ -63,7 +63,7 @@ impl Store {
         }
     }
 
-    /// Reads all records, in the order of their keys. No write that began before this call is done after it.
+    /// Reads all records, in the order of their keys. A write that began before this call cannot take effect after it.
     ///
     /// # Errors
     /// The store does not answer, or another service leads.
@@ -101,8 +101,8 @@ impl Store {
     /// would use.
     ///
     /// # Errors
-    /// The store has records, and they are not to be replaced. Or the store does not answer: then the restore must be
-    /// made again.
+    /// The store has records, and `existing` forbids to replace them. Or the store does not answer: then the restore
+    /// must be made again.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,
@@ -126,7 +126,7 @@ impl Store {
     }
 
     /// Waits until this service does not lead any more. A service with a store in a file leads as long as it has the
-    /// file.
+    /// file open, so this method then waits for ever.
     pub async fn lost(&self) {
         match self {
             Store::Embedded(_) => std::future::pending().await,

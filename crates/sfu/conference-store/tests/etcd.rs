@@ -61,7 +61,8 @@ async fn nothing_acknowledged_is_lost_when_any_node_is_killed() {
     let store = lead(&config(cluster.endpoints())).await;
     let term = store.term();
     let mut number = 0;
-    // The first node is the one that the store calls; one of the three leads the cluster.
+    // The test kills each node in turn: so also the node that the store calls (the first), and the node that leads the
+    // cluster.
     for node in 0..3 {
         for _ in 0..20 {
             write_until_done(&store, number).await;
@@ -131,7 +132,7 @@ impl Other {
         self.child.kill().unwrap();
         for line in self.lines.map_while(Result::ok) {
             if let Some(number) = line.strip_prefix("acknowledged ") {
-                // The last line may be cut.
+                // The kill may have cut the last line off, so that it has no number.
                 self.acknowledged = self.acknowledged.max(number.parse().unwrap_or(0));
             }
         }
@@ -140,7 +141,7 @@ impl Other {
     }
 }
 
-/// Leads, writes one number after the other, and says which are acknowledged.
+/// Leads, writes one number after the other, and prints the numbers whose writes are acknowledged.
 async fn lead_and_write(endpoints: &str) {
     let endpoints = endpoints.split(',').map(str::to_owned);
     let store = Etcd::lead(&config(endpoints.collect())).await.unwrap();
@@ -152,7 +153,7 @@ async fn lead_and_write(endpoints: &str) {
             Ok(()) => println!("acknowledged {number}"),
             Err(StoreError::NoLeader) => break,
             Err(_) => {
-                // Perhaps this call is the one that finds out that another service leads.
+                // This call may fail too, because another service leads. Then the next write returns `NoLeader`.
                 let _ = store.read_all().await;
             }
         }
@@ -236,14 +237,14 @@ async fn records_of_more_than_an_answer_are_read_in_pages() {
     assert!(read.into_iter().collect::<BTreeMap<_, _>>() == all);
 }
 
-/// Writes thousands of records. On a machine that others use, too, etcd may need longer for them than a call may take.
-/// Then they are written again, after a read that finds out whether they are there.
+/// Writes thousands of records. On a busy machine etcd may need longer for them than a call may take. Then the function
+/// reads all records, without which the store refuses further writes, and writes again.
 async fn write(store: &Etcd, writes: Vec<Vec<Write>>) {
     let until = Instant::now() + Duration::from_secs(120);
     loop {
         match store.write(writes.clone()).await {
             Err(StoreError::Failed(_)) if Instant::now() < until => {
-                // A read that is late, too, is made again after the next write.
+                // If this read fails too, so does the next write, and the loop reads again.
                 let _ = store.read_all().await;
             }
             done => return done.unwrap(),
@@ -251,8 +252,8 @@ async fn write(store: &Etcd, writes: Vec<Vec<Write>>) {
     }
 }
 
-/// Returns the greatest of these numbers for which a condition holds; it holds for the first, and for none after the
-/// first for which it does not.
+/// Returns the greatest of these numbers for which `is_good` holds. The condition must hold for the first number, and
+/// if it fails for a number, it must fail for all later ones.
 fn greatest(numbers: Range<usize>, is_good: impl Fn(usize) -> bool) -> usize {
     let first = numbers.start;
     let numbers: Vec<usize> = numbers.collect();
@@ -267,7 +268,7 @@ async fn groups_are_whole_and_those_with_no_room_are_refused_before_anything_is_
         return;
     };
     let store = lead(&config(cluster.endpoints())).await;
-    // This finds how many short writes fit into one group, and how large a single value may be.
+    // The test first finds out how many short writes fit into one group, and how large a single value may be.
     let short = |n| put(format!("{n:05}"), "x");
     let n_short = greatest(1..20_000, |n| {
         let group: Vec<Write> = (0..n).map(short).collect();
@@ -316,7 +317,7 @@ async fn a_write_without_an_answer_ends_in_time_and_reading_finds_out() {
         .await
         .expect_err("no answer");
     assert!(matches!(failed, StoreError::Failed(_)), "{failed}");
-    // The limit is 2 s; the rest is for a busy machine.
+    // A call takes at most 2 s. The test allows more, because the machine may be busy.
     assert!(began.elapsed() < TIMEOUT);
     let failed = store
         .write(vec![vec![put("b", "1")]])

@@ -205,7 +205,7 @@ impl Shown {
     }
 }
 
-/// Whether the order changed by more than additions at the end and removals.
+/// Whether the order of the viewers changed in another way than by removals and by additions at the end.
 fn is_reordered(
     before: &Group,
     after: &Group,

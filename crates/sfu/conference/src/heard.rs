@@ -60,8 +60,8 @@ pub async fn elsewhere<T: Target>(
 }
 
 /// Returns the index of the register cell in which the program records an address. The index comes from CRC-16/ARC,
-/// which is simple_switch's `crc16`. The six lines that compute the CRC are here, too, since this crate does not link
-/// the data plane.
+/// which is simple_switch's `crc16`. This function computes the CRC itself, since this crate does not link the data
+/// plane.
 fn cell(ip: Ipv4Addr, n_cells: u32) -> u32 {
     let crc = ip.octets().into_iter().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ u16::from(byte), |crc, _| {

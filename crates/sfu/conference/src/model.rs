@@ -100,7 +100,7 @@ impl Viewer {
     }
 }
 
-/// See [`Viewer::key`].
+/// The identity of a viewer in its group: IP and UDP port ([`Viewer::key`]).
 pub type ViewerKey = (Ipv4Addr, Option<u16>);
 
 /// One presenter and its viewers.

@@ -6,10 +6,10 @@
 //! writes a block that a packet may read.
 //!
 //! Allocation is first fit, under one invariant: an allocation leaves one run of free slots that is
-//! at least as long as the largest group (`reserve`). Then every pool can be compacted: the group beside that run can always
-//! be moved to the run's other end, without an overlap of its old and new slots. Without the
-//! invariant, a pool that is half free could consist of large blocks with gaps a little shorter than
-//! a block, and no block could be moved.
+//! at least as long as the largest group (`reserve`). Then every pool can be compacted: the group
+//! beside that run can always be moved to the run's other end, without an overlap of its old and new
+//! slots. Without the invariant, a pool that is half free could consist of large blocks with gaps a
+//! little shorter than a block, and no block could be moved.
 
 use std::collections::BTreeMap;
 
@@ -147,9 +147,9 @@ impl Slots {
         }
     }
 
-    /// Returns the next move: the group beside the longest free run goes to that run's other end. So the free run moves
-    /// on by the length of the group, and meets the next free slots. `None` if no group can be moved in this direction.
-    /// The group's old block stays in use until the caller unlinks it.
+    /// Returns the next move: the group beside the longest free run goes to that run's other end. So the free run
+    /// shifts by the length of the group, and may merge with the next free run. Returns `None` if no group can be moved
+    /// in this direction. The group's old block stays in use until the caller unlinks it.
     pub fn slide(&mut self, way: Slide) -> Option<Move> {
         let run = self.runs().max_by_key(|run| run.len)?;
         let (neighbour, group, base) = match way {

@@ -3,7 +3,8 @@
 //! A host sends a hello from the very socket that its media uses. The hello names a leg, which is a participant's
 //! connection by one UDP socket, with a number and a key. The service answers with a challenge, whose nonce only the
 //! owner of the socket's address sees. A hello with this nonce proves that the host has the leg's key and receives at
-//! the address: the socket is signed in, and a welcome says so. From then on the switch itself answers hellos.
+//! the address. The service then signs the socket in and confirms it with a welcome. From then on the switch itself
+//! answers hellos.
 //!
 //! All numbers are in network byte order:
 //!
@@ -41,24 +42,24 @@ const MAGIC: [u8; 2] = *b"RH";
 const VERSION: u8 = 1;
 const SIGNED: usize = 34;
 
-/// What a datagram says.
+/// The kind of a datagram: who sends it, and what it means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// From a host: this socket belongs to the leg.
+    /// From a host: claims that the sending socket belongs to the leg.
     Hello = 1,
-    /// From the service: say hello again, with this nonce.
+    /// From the service: asks the host for another hello, with this nonce.
     Challenge = 2,
     /// From the service: the socket is signed in.
     Welcome = 3,
     /// From the switch: the socket is still signed in. All bytes except the kind are copied from the hello, including
-    /// its signature. So only somebody who saw the hello can have sent this.
+    /// its signature. So only a sender that saw the hello can have sent this answer.
     Alive = 5,
 }
 
 /// One datagram, without its signature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// What the datagram says.
+    /// The kind of the datagram.
     pub kind: Kind,
     /// The leg's number in the switch, from 1 on.
     pub leg: u32,

@@ -17,13 +17,13 @@ const UNANSWERED_MAX: u32 = 3;
 /// What a datagram from the switch's media address means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Received {
-    /// It is media, or of no use.
+    /// The datagram is media, or is ignored.
     Other,
     /// The socket is signed in; it was not before.
     SignedIn,
     /// The socket is still signed in.
     Alive,
-    /// The service wants another hello, which [`SigningIn::hello`] returns.
+    /// The service has sent a challenge. [`SigningIn::hello`] returns the hello that answers it.
     Challenged,
 }
 
@@ -68,7 +68,7 @@ impl SigningIn {
         self.is_signed_in
     }
 
-    /// When [`SigningIn::hello`] returns the next hello.
+    /// The time from which [`SigningIn::hello`] returns the next hello.
     #[must_use]
     pub fn next(&self) -> Duration {
         self.next

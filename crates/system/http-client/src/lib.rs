@@ -1,6 +1,6 @@
-//! Makes HTTP/1.1 requests over hyper. Connections are used again. There are bounds on the number of connections, on
-//! the time of a request and on the length of an answer. Redirects are answers like others: the client never follows
-//! them.
+//! Makes HTTP/1.1 requests over hyper. Later requests reuse connections. There are bounds on the number of connections,
+//! on the time of a request and on the length of an answer. The client follows no redirects, but returns them as
+//! answers.
 
 mod lookup;
 
@@ -43,12 +43,12 @@ pub struct Client {
     connections: Arc<Semaphore>,
 }
 
-/// What a request may take.
+/// Bounds on the time of a request and on the length of its answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most time from the moment at which the request has a connection's permit until the whole answer is there.
     pub time: Duration,
-    /// The most bytes of the answer's body. `None`: nobody reads the body, and the answer comes without a body.
+    /// The most bytes of the answer's body. `None`: the client does not read the body, and returns an empty body.
     pub body_len: Option<usize>,
 }
 
@@ -125,10 +125,11 @@ impl Client {
         calling.await.map_err(failed)?
     }
 
-    /// Makes a connection for another protocol than this client's, such as a WebSocket. No limit counts it.
+    /// Makes a connection for a protocol other than HTTP requests, such as a WebSocket. The connection does not count
+    /// towards the client's bound on connections.
     ///
     /// # Errors
-    /// Nobody answers there, or the server's certificate is not good.
+    /// The connection or the TLS handshake fails, for example because the server's certificate is not trusted.
     pub async fn connect(&self, address: Uri) -> Result<Stream, Error> {
         let mut connector = self.connector.clone();
         poll_fn(|context| connector.poll_ready(context))
@@ -163,8 +164,8 @@ mod tests {
 
     use super::*;
 
-    /// Starts a server that answers one request, if there is an answer, and then says nothing for as long as the client
-    /// keeps the connection. Returns the server's address.
+    /// Starts a server that answers one request, if there is an answer, and then sends nothing until the client closes
+    /// the connection. Returns the server's address.
     fn server(answer: Option<&'static str>) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");

@@ -33,7 +33,7 @@ impl Service<Name> for Lookup {
                 .spawn(move || {
                     // hyper sets the port.
                     let addresses = (name.as_str(), 0).to_socket_addrs();
-                    // The request may be over.
+                    // If the request is over, nobody receives the addresses.
                     let _ = found.send(addresses);
                 });
             begun?;

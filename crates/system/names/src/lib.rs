@@ -5,7 +5,7 @@
 /// Maximum number of names in a message, so that it fits a line.
 const NAMES_SHOWN_MAX: usize = 10;
 
-/// Finds the name that equals `wanted`, or else the only name that ends with a dot and `wanted`.
+/// Finds the name that equals `wanted`. If there is none, finds the only name that ends with a dot and `wanted`.
 ///
 /// # Errors
 /// No name or several names match; the message has suggestions.
@@ -92,7 +92,7 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
     near.min().map(|(_, candidate)| candidate.to_owned())
 }
 
-/// Edit distance: letters changed, added, left out, or swapped with the next.
+/// Edit distance: the least number of letters to change, to add, to leave out, or to swap with the next letter.
 pub fn distance(left: &[u8], right: &[u8]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,6 +1,6 @@
 //! Memory for secrets: a region that is wiped in child processes and left out of core dumps. The crate can also turn
-//! off core dumps of the whole process. Neither protects against users who may read this process's memory (root), nor
-//! against a snapshot of the whole machine.
+//! off core dumps of the whole process. Neither of the two protects against users who may read this process's memory
+//! (root) or against a snapshot of the whole machine.
 #![expect(unsafe_code, reason = "mmap, madvise, prctl and setrlimit")]
 
 use std::io;

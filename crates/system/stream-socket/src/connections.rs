@@ -1,11 +1,11 @@
 //! Bounds the number of connections and closes unused ones, so that strangers cannot take every descriptor of the
 //! process.
 //!
-//! If the limit is reached, another connection is closed for a new one. The first choice is the oldest connection that
-//! has made no call yet. The second choice is the connection that has been idle for longest: its client can connect
-//! again. If all connections are busy, the choice is the newest connection of the address (for Unix sockets: the user)
-//! with the most connections, provided that this address has more connections than the new client's address will have.
-//! Otherwise the new connection is closed at once.
+//! If the limit is reached, an open connection is closed to make room for a new one. The first choice is the oldest
+//! connection that has made no call yet. The second choice is the connection that has been idle for longest: its client
+//! can connect again. If all connections are busy, the choice is the newest connection of the address (for Unix
+//! sockets: the user) with the most connections, provided that this address has more connections than the new client's
+//! address will have. If it has not, the new connection is closed at once.
 //!
 //! If the clients of a service may be silent for ever, only the connection that has been silent for longest can be
 //! closed, whether or not it has made a call before.
@@ -125,7 +125,7 @@ impl Caller {
         self.0.peer
     }
 
-    /// Counts a call as in progress. From now on the connection has made a call.
+    /// Counts a call as in progress, and records that the connection has made a call.
     pub fn begin_call(&self) -> Call {
         let mut calls = lock(&self.0.calls);
         calls.n_open += 1;
@@ -487,7 +487,8 @@ mod tests {
             of_other.push((connection, far, call));
             assert!(is_cut(&mut of_one[newest].0).await, "{newest}");
         }
-        // A further connection of the second address is closed. A connection of a third address replaces an open one.
+        // A further connection of the second address is refused. A connection of a third address replaces an open
+        // connection.
         let address = connections.local_addr().unwrap();
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.bind(([127, 0, 0, 3], 0).into()).unwrap();

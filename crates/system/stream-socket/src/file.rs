@@ -101,8 +101,8 @@ impl SocketFile {
         })
     }
 
-    /// Makes the file belong to this process, which from now on is the only one that listens. The file is then removed
-    /// when this value is dropped.
+    /// Makes the file belong to this process, which from now on is the only process that listens. The file is then
+    /// removed when this value is dropped.
     #[must_use]
     pub fn own(mut self) -> SocketFile {
         self.is_left = false;
@@ -118,7 +118,7 @@ impl SocketFile {
 /// Device, inode, and modification time in seconds and nanoseconds.
 type Identity = (u64, u64, i64, i64);
 
-/// Distinguishes a socket from a later one of the same name. The inode number alone is not enough, since the file
+/// Distinguishes a socket from a later socket of the same name. The inode number alone is not enough, since the file
 /// system may use the number again at once.
 fn identity(found: &fs::Metadata) -> Identity {
     (found.dev(), found.ino(), found.mtime(), found.mtime_nsec())

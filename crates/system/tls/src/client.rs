@@ -128,7 +128,7 @@ impl Authorities {
     /// Returns the authorities as rustls takes them.
     pub fn store(&self) -> RootCertStore {
         let mut store = RootCertStore::empty();
-        // All are good: `read` has tried each.
+        // `read` has checked each certificate, so none is refused here.
         store.add_parsable_certificates(self.0.iter().cloned());
         store
     }
@@ -139,7 +139,7 @@ pub fn public_authorities() -> RootCertStore {
     webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect()
 }
 
-/// Returns the TLS of a client of HTTP/1.1 that trusts these authorities only; `None`: those that browsers trust.
+/// Returns the TLS of a client of HTTP/1.1 that trusts only these authorities; with `None`, those that browsers trust.
 pub fn http_client(authorities: Option<&Authorities>) -> Arc<ClientConfig> {
     let builder = ClientConfig::builder_with_provider(provider());
     let builder = builder.with_safe_default_protocol_versions();

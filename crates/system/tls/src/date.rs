@@ -11,8 +11,8 @@ pub fn utc(since_1970: Duration) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// Returns year, month and day of a day since the Unix epoch, in the Gregorian calendar, whose 400 years have 146,097
-/// days.
+/// Returns the year, the month and the day of the month of a day, which is counted from the Unix epoch. In the
+/// Gregorian calendar, 400 years have 146,097 days.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years begin in March here, so that a leap day is the last day of a year.
     let days = days + 719_468;

@@ -22,7 +22,7 @@ pub enum Purpose {
     Certificate,
     /// The private key of the certificate.
     Key,
-    /// The authorities that may have issued the other side's certificate.
+    /// The authorities that may have issued the peer's certificate.
     Authorities,
 }
 

@@ -1,5 +1,6 @@
-//! TLS for the servers and clients of P4Runtime and of the conference service. Keys and certificates are in PEM files,
-//! which are checked when they are read, and read again when they are renewed. Error messages say what to do next.
+//! TLS for the servers and clients of P4Runtime and of the conference service. Keys and certificates are in PEM files.
+//! The crate checks the files when it reads them, and a server can read renewed files while it runs
+//! ([`Server::renew`]). Error messages say what to do next.
 //!
 //! The server and the client themselves handle sockets, deadlines and limits. The TLS implementation is rustls with
 //! ring: TLS 1.3, and 1.2 for older controllers. Sessions are never resumed, so every connection presents its

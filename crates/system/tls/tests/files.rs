@@ -1,5 +1,5 @@
 //! Files of a server and of a client: error messages name the file and the next step, and renewed files are used when
-//! they are whole.
+//! they are complete.
 #![allow(
     clippy::panic,
     clippy::too_many_lines,
@@ -196,7 +196,7 @@ fn renewed_files_are_taken_when_they_are_whole() {
     assert_eq!(server.renew(), Renewal::None);
     assert!(matches!(server.renew(), Renewal::Done(_)));
     assert_eq!(server.renew(), Renewal::None);
-    // Broken files are reported once, and repaired ones used.
+    // The server reports broken files once, and uses repaired files.
     write(files.key.clone(), "nothing");
     assert_eq!(server.renew(), Renewal::None);
     let broken = server.renew();

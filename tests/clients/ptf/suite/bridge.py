@@ -87,7 +87,7 @@ class TheHighestPriorityWins(BridgeTest):
 
 # spec: table-entry.default
 class TheDefaultActionIsForEverythingElse(BridgeTest):
-    """The default action runs if no entry matches. It can be reset to the one in the program."""
+    """The default action runs without a match. It can be reset to the program's default action."""
 
     def runTest(self) -> None:
         self.controller.modify(self.entry("forward", "to_cpu", match=[]))

@@ -482,8 +482,8 @@ fn hostile(rng: &mut Rng, honest: &[Vec<u8>]) -> Vec<u8> {
     datagram
 }
 
-/// Passes genuine packets, except those that are to be lost, to a receiver, with hostile datagrams between them.
-/// Returns the delivered messages.
+/// Passes genuine packets to a receiver, except about one in 20, which the network loses. Passes hostile datagrams
+/// between them. Returns the delivered messages.
 fn attacked(
     rng: &mut Rng,
     receiver: &mut Receiver,

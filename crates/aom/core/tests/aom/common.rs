@@ -73,7 +73,7 @@ impl Tagging {
         Receiver::new(self.membership(n_receivers, receiver), 1).expect("a membership")
     }
 
-    /// As `membership`, with the keys of members that confirm messages.
+    /// Returns the same membership as `membership`, but with the members' public confirm keys, for Byzantine mode.
     pub fn byzantine_membership(&self, n_members: u8, member: u8) -> Membership {
         Membership {
             confirm_keys: (0..n_members)

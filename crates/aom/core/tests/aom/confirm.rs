@@ -141,7 +141,7 @@ fn a_sequencer_that_lies_divides_receivers_and_not_members_that_confirm() {
 
 #[test]
 fn with_a_lying_member_beside_the_lying_sequencer_one_content_at_most_is_delivered() {
-    // Member 3 confirms to each half of the group the message that this half has received.
+    // Member 3 lies: it confirms "one" to members 0 and 1, and "two" to member 2.
     let mut group = Group::new(4);
     let mut double = group.sequencer.byzantine(4, 3);
     group.deliver(1, b"one", &[0, 1, 3]);

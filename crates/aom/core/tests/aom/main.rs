@@ -1,5 +1,5 @@
-//! Tests what a member of a group of authenticated ordered multicast (AOM) makes of the datagrams that reach it: from an
-//! honest sequencer and network, from those that lose and reorder, and from attackers.
+//! Tests how a member of a group of authenticated ordered multicast (AOM) handles datagrams: from an honest sequencer,
+//! over a network that loses and reorders them, and from attackers.
 
 mod allocated;
 mod attacks;

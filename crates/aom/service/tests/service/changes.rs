@@ -167,7 +167,8 @@ async fn a_number_that_comes_again_goes_on_from_its_last_epoch() {
     assert!(service.active("counter").await.epoch > before.epoch);
 }
 
-/// A deadline that is long in comparison with an epoch change that waits for nobody, even on a busy machine.
+/// A deadline for acknowledgements. It is much longer than an epoch change takes that waits for no member, even on a
+/// busy machine.
 fn options_deadline() -> Duration {
     Duration::from_secs(2)
 }

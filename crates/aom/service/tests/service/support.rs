@@ -243,7 +243,7 @@ pub fn start_with(
 
 pub fn start(options: Options) -> Result<Running, ServiceError> {
     static ISSUED: AtomicU64 = AtomicU64::new(1);
-    // Numbers never repeat after a restart, like serial numbers.
+    // Each start gets its own range of numbers, so that a restarted service issues no number again.
     let issuer = Numbers(AtomicU64::new(
         ISSUED.fetch_add(1_000_000, Ordering::Relaxed),
     ));
@@ -425,7 +425,7 @@ struct Inside {
     events: Vec<Event>,
     refusal: Option<String>,
     is_silent: bool,
-    /// The confirm key of this process, once it is needed.
+    /// The confirm key of this process; `None` until the first call of [`TestMember::key`].
     key: Option<PublicKey>,
     /// The member's confirm key in each membership that the service sent to the member.
     announced_keys: Vec<Option<PublicKey>>,
@@ -491,7 +491,7 @@ impl TestMember {
         let key = own.and_then(|own| own.confirm_key);
         self.inside().announced_keys.push(key);
         self.inside().install(to_receive);
-        // The service may have been stopped.
+        // The acknowledgement fails if the service has ended.
         let _ = members.installed(who, membership.epoch).await;
     }
 

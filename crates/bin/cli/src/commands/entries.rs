@@ -287,7 +287,7 @@ impl Apply {
             }
             Ok(())
         };
-        // A signal that comes between two batches is noticed too.
+        // `unless_interrupted` also notices a signal that comes between two batches.
         let written = unless_interrupted(all).await;
         progress.end();
         match written {

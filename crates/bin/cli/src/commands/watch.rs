@@ -105,7 +105,7 @@ impl Pair<'_> {
         found.cloned().unwrap_or_default()
     }
 
-    /// Packets per second and their mean time in the switch in nanoseconds, in this interval.
+    /// Packets per second, and the mean time of a packet in the switch in nanoseconds, both between the two readings.
     fn recent(&self, latency: &Latency) -> (Option<f64>, Option<f64>) {
         let mut earlier = self.before.latencies.iter();
         let earlier = earlier.find(|it| (it.of, it.id) == (latency.of, latency.id));

@@ -108,7 +108,7 @@ fn xdp_port(report: &InterfaceReport, permissions: &Permissions) -> Finding {
 fn kernel_engine(report: &InterfaceReport, permissions: &Permissions) -> Finding {
     let what = "kernel engine";
     let InterfaceReport { name, driver, .. } = report;
-    // The same condition as in `dataplane-xdp`.
+    // The crate `dataplane-xdp`, which has the kernel engine, checks the same condition.
     if !cfg!(target_arch = "x86_64") {
         let found = "cannot run here: it is for x86-64";
         return Finding::advice(what, found, "the native engine forwards in its place");

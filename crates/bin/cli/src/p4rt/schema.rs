@@ -48,7 +48,8 @@ impl Deref for Schema {
 }
 
 impl Schema {
-    /// Whoever chose the names cannot forge lines or control the terminal with them: such characters are escaped.
+    /// Escapes control characters in the names, so that the author of a P4 program cannot forge lines of output or
+    /// control the terminal.
     pub fn new(p4info: &P4Info) -> Schema {
         Schema {
             index: P4InfoIndex::new(with_texts(p4info, printable::line)),

@@ -40,7 +40,8 @@ pub struct Place {
     pub file: Option<String>,
     pub line: Option<usize>,
     pub text: String,
-    /// How many files are nested where the command stands: 1 if it stands in a file that the command line names.
+    /// The nesting depth of the file that has the command: 1 for a file that the command line names, 2 for a file that
+    /// this file runs with `source`, and so on.
     pub depth: usize,
 }
 

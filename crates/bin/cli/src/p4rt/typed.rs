@@ -341,7 +341,7 @@ fn plain(text: &str) -> Atom {
     }
 }
 
-/// Parses `VALUE/LENGTH`, or a whole value.
+/// Parses `VALUE/LENGTH`, or a value without a length, which must match in all bits.
 fn prefix(ty: &ValueType, atom: &Atom) -> Parsed<(Vec<u8>, u32)> {
     let bits = ty.format.bits();
     let Some((value, len)) = atom.text.rsplit_once('/').filter(|_| !atom.is_quoted) else {

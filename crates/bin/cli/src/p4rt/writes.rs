@@ -19,7 +19,7 @@ const FAILED_SHOWN_MAX: usize = 20;
 pub(super) struct Batch {
     atomicity: Atomicity,
     updates: Vec<Update>,
-    /// Where the command of each update stands.
+    /// The file and line of each update's command.
     places: Vec<Place>,
 }
 
@@ -91,7 +91,7 @@ impl Shell {
         Ok(())
     }
 
-    /// Writes a batch. `places` says where the command of each update stands, for messages.
+    /// Writes a batch. `places` has the file and line of each update's command, for messages.
     async fn send(&mut self, updates: Vec<Update>, atomicity: Atomicity, places: &[Place]) -> Done {
         let n = updates.len();
         let written = self.client.write_batch(updates, atomicity);

@@ -45,7 +45,7 @@ const RUNS: &[(&str, i32, &str)] = &[
     ("group remove counter", 1, ""),
 ];
 
-/// `reprise aom serve`; ends with the test.
+/// A running `reprise aom serve`, which ends with the test.
 struct Served {
     switch: Switch,
     child: Child,
@@ -116,7 +116,8 @@ fn every_command_has_one_document_and_a_failure_is_one_line() {
         let n_lines = String::from_utf8_lossy(&output.stderr).lines().count();
         assert_eq!(n_lines, *code as usize, "{words}: {output:?}");
     }
-    // A member file that was not needed has been removed. One that is needed is readable by its owner only.
+    // A command that failed has removed the member file that it had created. The file of an added member is readable by
+    // its owner only.
     let folder = served.switch.folder.path();
     for name in ["m1.member", "m3.member"] {
         assert!(!folder.join(name).exists(), "{name}");

@@ -15,8 +15,8 @@ use crate::session::{Session, say};
 use crate::value::{decimal, integer};
 use bmv2_json::ReadError;
 
-/// Runs a shell command. It must not read standard input, which has further commands for this program, unless standard
-/// input is a terminal.
+/// Runs a shell command. If standard input is no terminal, it has the next commands for this program, so the shell
+/// command gets an empty input.
 pub fn shell(session: &mut Session, typed: &Typed<'_>) -> Done {
     session.out.flush()?;
     let stdin = if io::IsTerminal::is_terminal(&io::stdin()) {

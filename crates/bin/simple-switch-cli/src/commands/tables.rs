@@ -251,7 +251,7 @@ pub(super) fn expect_selector(table: &Table) -> Done {
     }
 }
 
-/// A check that a table has an action profile, or one with groups.
+/// A check that a table has an action profile, or that it has an action profile with groups.
 type Expect = fn(&Table) -> Done;
 
 fn add_indirect(

@@ -20,8 +20,8 @@ use super::{Bmv2, LogTo};
 use crate::error::SwitchError;
 use crate::{owners_file, say};
 
-/// If so many entries are in the queue, packets wait. A packet through a small program makes 40 entries of some hundred
-/// bytes each, so a full queue takes a few megabytes.
+/// With this many entries in the queue, the handling of packets waits. A packet through a small program makes 40
+/// entries of some hundred bytes each, so a full queue takes a few megabytes.
 const ENTRIES_WAITING_MAX: usize = 16_384;
 
 /// How long the thread, once woken, lets entries gather before it writes them.
@@ -560,7 +560,7 @@ mod tests {
         text.lines().map(behind).collect()
     }
 
-    /// Waits until a file has this many lines; otherwise the test fails.
+    /// Waits until a file has this many lines. Fails the test if that takes too long.
     fn wait_for(file: &Path, n_lines: usize) {
         let deadline = Instant::now() + Duration::from_secs(120);
         while lines(file).len() < n_lines {

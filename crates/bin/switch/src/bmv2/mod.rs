@@ -158,7 +158,7 @@ pub(crate) fn read(name: Name, words: impl Iterator<Item = String>) -> Result<Op
         Ok(Outcome::Print(text)) => Err(crate::print(&text)),
         Err(Mistake(message)) => {
             say(&format!("{}: error: {message}", name.as_str()));
-            // BMv2's exit code; `reprise-switch` has another.
+            // BMv2's exit code for a wrong command line; `reprise-switch` ends with 2.
             Err(ExitCode::FAILURE)
         }
     }

@@ -164,7 +164,7 @@ impl EventLoop {
     pub(crate) fn serve_handovers(&mut self) -> Result<(), LoopError> {
         while let Some(request) = self.mailbox.next_handover() {
             match request {
-                // Whoever asked may have given up.
+                // If the requester has given up, nobody receives the answer.
                 Handover::Offer(answer) => drop(answer.send(self.offer())),
                 Handover::Pause(pause) => self.pause(&pause)?,
                 Handover::GoOnFrom(state, answer) => drop(answer.send(self.go_on_from(*state))),

@@ -55,7 +55,7 @@ pub(super) struct Offloading {
 }
 
 impl Offloading {
-    /// Whether the offload serves this port while it forwards. The port must be one that the offload was given.
+    /// Whether the offload serves this port when the offload forwards. The port must be one that the offload was given.
     pub(super) fn serves(&self, id: PortId) -> bool {
         let kernel = self.kernel.as_ref();
         kernel.is_none_or(|it| it.ports.is_served(id))

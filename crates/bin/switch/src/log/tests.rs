@@ -10,7 +10,7 @@ struct SlowReader {
 
 impl Write for SlowReader {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // Fails when nobody can give permission any more.
+        // Fails when the sender has been dropped, after which no permission can come.
         self.may_take.recv().map_err(io::Error::other)?;
         self.taken.send(line.to_vec()).map_err(io::Error::other)?;
         Ok(line.len())

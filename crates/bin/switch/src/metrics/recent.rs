@@ -8,7 +8,7 @@ use std::time::Duration;
 use control::Device;
 use dataplane::RecentMaxima;
 
-/// A part of the time window.
+/// The length of one part of the time window.
 const PART: Duration = Duration::from_secs(10);
 
 /// Number of parts. The window covers the last 60 to 70 seconds.

@@ -141,7 +141,7 @@ async fn counter(
         }
         for (index, value) in values {
             if !room.take() {
-                // The cells from here on were not looked at.
+                // All cells from `index` on count as left out, although some may be zero.
                 let n_left_out = n_cells as u64 - index;
                 selected.left_out.push((name.to_owned(), n_left_out));
                 return Some(());

@@ -6,7 +6,7 @@
 //! | step | who | if either process is killed after it |
 //! |---|---|---|
 //! | 1. [`Message::Hello`]: format, version, ports. The old one refuses another format, user or list of ports. | new | the old one is the switch |
-//! | 2. The old one keeps control calls that write waiting. [`Message::Offer`]: contents of the state file, sockets of ports and listeners. | old | the old one is the switch, calls go on |
+//! | 2. From now on control calls that write wait. [`Message::Offer`]: contents of the state file, sockets of ports and listeners. | old | the old one is the switch, calls go on |
 //! | 3. The new one restores the contents and compiles the program. [`Message::Prepared`]. | new | the same |
 //! | 4. The old one stops between two packets, with its switch empty. [`Message::State`]: positions in the rings, cells of registers and counters. | old | the old one forwards again |
 //! | 5. [`Message::Taken`]. | new | the new one is the switch |
@@ -33,7 +33,7 @@ use crate::options::Options;
 pub(crate) use new::TakingOver;
 pub(crate) use old::{Serving, Switch, TakeoverSocket};
 
-/// What the processes say to each other.
+/// The messages between the two processes.
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     Hello(Hello),
@@ -116,7 +116,7 @@ struct OfferedPort {
 struct OfferedListener {
     /// The name of the service for which the socket listens.
     service: String,
-    /// As [`stream_socket::Address`] prints it.
+    /// The socket's address, as [`stream_socket::Address`] prints it.
     address: String,
 }
 

@@ -189,7 +189,7 @@ fn go_on_from(
         answers.push(answer);
     }
     handle.hand_over(requests);
-    // The first worker has no thread of its own yet.
+    // The first worker's event loop does not run yet, so this thread serves its request.
     let served = workers.first_mut().serve_handovers();
     served.map_err(|error| error.to_string())?;
     answers.into_iter().try_for_each(|answer| {

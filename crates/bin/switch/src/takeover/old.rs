@@ -246,7 +246,7 @@ impl Server {
 
     fn hand_over_to(&self, connection: &mut Connection, process: u32) -> Result<(), String> {
         let device = &self.switch.device;
-        // Keeps control calls that write waiting until the takeover has ended.
+        // Control calls that write must wait as long as `reading` lives, which is until the takeover has ended.
         let reading = self.switch.runtime.block_on(async {
             let reading = tokio::time::timeout(HELLO_MAX, device.reading()).await;
             reading.map_err(|_| "a control call takes too long: try again later".to_owned())
@@ -273,7 +273,7 @@ impl Server {
                     pause_us = u64::try_from(pause_us).unwrap_or(u64::MAX),
                     "process {process} has taken the switch over; frames waited {pause_us} us for its answer"
                 );
-                // The process ends when the loops do, so everything else comes first.
+                // The process ends as soon as the loops have ended, so everything else is done before.
                 service_manager::main_process_is(process);
                 self.switch.state.leave();
                 paused.end(Outcome::HandedOver);

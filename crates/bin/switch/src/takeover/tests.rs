@@ -23,7 +23,7 @@ use crate::{AfterReplay, Parts, ports, prepare};
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A switch with a UDP port, in a thread.
+/// The old process: a switch with a UDP port, in a thread.
 struct Old {
     folder: TempDir,
     handle: LoopHandle,
@@ -33,7 +33,7 @@ struct Old {
     n_sent: u64,
 }
 
-/// How far the new process comes.
+/// The last step that the new process takes before it fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Until {
     Connected,

@@ -101,8 +101,8 @@ fn the_capture_of_the_stories_is_current() {
     assert_eq!(fs::read(path).expect(CAPTURE), expected);
 }
 
-/// Returns the document with current outputs: what stands in a block behind a command is replaced by what the command
-/// prints now.
+/// Returns the document with current outputs: runs each command of the document, and replaces the text after the
+/// command in its code block by what the command prints now.
 fn with_outputs(document: &str) -> String {
     let mut out = String::new();
     let mut lines = document.lines();

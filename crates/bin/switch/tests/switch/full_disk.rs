@@ -102,13 +102,13 @@ fn a_switch_that_serves_others_goes_on_and_counts_what_the_disk_does_not_take() 
         let error = logged["error"].as_str().expect("a text");
         let expected = "out.pcap: cannot write: No space left on device (os error 28)";
         assert_ends(error, expected);
-        // It still forwards, and logs no more errors.
+        // The switch still forwards, and logs no more errors.
         send(10);
         let totals = totals(&switch.stop("-TERM"));
         let [received, ..] = counts(&totals, 0);
         let [_, sent, refused] = counts(&totals, 1);
         assert!(received > 100, "{totals}");
-        // Some of the last frames may have waited when it was stopped.
+        // Some of the last frames may have waited inside the switch when it was stopped.
         let inside = totals["packets"]["inside"].as_u64().expect("a number");
         assert_eq!(sent + refused + inside, received, "{totals}");
         assert_eq!(sent, (16 * 1024 - 24) / (16 + 542), "as many as fit");

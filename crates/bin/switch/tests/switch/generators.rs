@@ -308,7 +308,8 @@ fn a_controller_starts_and_stops_a_generator_and_sets_another_pipeline_meanwhile
     });
 }
 
-/// Reads the interface's frames between awaits; the kernel's ring has room for all of them.
+/// Reads the interface's frames only between the controller's calls. Until then they wait in the kernel's ring, which
+/// has room for all of them.
 async fn start_and_stop() {
     // The switch serves P4Runtime on the loopback interface.
     testkit::namespace::ip("link set lo up");

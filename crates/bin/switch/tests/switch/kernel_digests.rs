@@ -90,7 +90,7 @@ impl Learner {
         self.insert(entities::multicast_group(FLOOD_GROUP, [(1, 1), (2, 1)]));
     }
 
-    /// Writes that the station is at the port.
+    /// Writes the table entry that names the station's port.
     fn learn(&mut self, station: u8, port: u8) {
         let table = self.index.table("sources").expect("the table");
         let action = self.index.action("known").expect("the action");
@@ -120,7 +120,8 @@ impl Learner {
     }
 
     fn acknowledge(&mut self, list: &DigestList) {
-        // The error that follows on the stream shows that the acknowledgement was read.
+        // The second acknowledgement has an unknown digest id. The error about it on the stream shows that the switch
+        // has read the first one.
         for digest_id in [list.digest_id, 12] {
             let sent = self.client.acknowledge(digest_id, list.list_id);
             self.runtime.block_on(sent).expect("a stream");
@@ -179,7 +180,7 @@ fn a_learning_switch_in_the_kernel_reports_each_station_until_it_is_learnt() {
         flood(&mut b, &mut a, 6);
         let second = controller.list();
         assert_eq!(stations(&second), [(6, 2)]);
-        // A station that has moved is a new one.
+        // The switch reports a station that has moved to another port as a new station.
         flood(&mut b, &mut a, 5);
         let moved = controller.list();
         assert_eq!(stations(&moved), [(5, 2)]);

@@ -231,7 +231,7 @@ async fn what_a_flood_leaves_out_of_the_log_is_reported() {
     });
     let logged = event(&line.await.expect("a line"));
     let lines = logged["lines"].as_u64().expect("a number");
-    // A burst of 200 of each event, and some more on a loaded machine.
+    // The log writes a burst of 200 lines of one event, and some more on a loaded machine.
     assert!((300..=850).contains(&lines), "{logged}");
     assert_eq!(logged["level"], "WARN");
 }

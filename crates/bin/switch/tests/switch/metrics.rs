@@ -218,7 +218,7 @@ fn the_build_the_start_and_the_longest_times_are_there() {
         "reprise_port_latency_recent_max_seconds{port=\"2\"}",
         "reprise_stream_latency_recent_max_seconds{stream=\"unicast\",id=\"\"}",
     ] {
-        // Histograms have two exact digits.
+        // Histograms keep two significant digits.
         assert!(
             value(name) > 0.0 && value(name) <= longest * 1.02,
             "{name}: {} {longest}",

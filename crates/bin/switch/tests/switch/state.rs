@@ -311,8 +311,8 @@ fn batch(random: &mut Random, ids: Ids, before: &State) -> (Vec<Update>, State) 
     (updates.collect(), after)
 }
 
-/// Writes batches until the switch is gone. Returns the state that was answered, the state with the batch that was not
-/// answered, and the number of batches.
+/// Writes batches until the switch is gone. Returns the state after the last batch that the switch has answered, the
+/// state with the batch that it has not answered, and the number of answered batches.
 async fn write_until_killed(
     controller: &mut Controller,
     random: &mut Random,
@@ -359,7 +359,7 @@ async fn a_switch_that_is_killed_at_any_moment_has_what_it_answered() {
         let mut random = Random(seed);
         let moment = Duration::from_micros(random.below(60_000));
         let killed = tokio::spawn(async move {
-            // The random part is the moment of the kill, so nothing else can be waited for.
+            // The kill comes at a random moment, so there is no event to wait for.
             tokio::time::sleep(moment).await;
             switch.signal("-KILL");
             tokio::task::spawn_blocking(move || switch.end()).await

@@ -121,7 +121,7 @@ fn a_hangup_ends_the_switch_in_order_unless_it_was_to_be_ignored() {
         .args(arguments);
     let switch = Running::of(command);
     assert!(switch.stop("-HUP").starts_with("totals after"));
-    // Like nohup.
+    // Starts the switch with SIGHUP ignored, as nohup does.
     let script = "trap '' HUP; exec \"$0\" \"$@\"";
     let mut command = std::process::Command::new("sh");
     command

@@ -214,7 +214,8 @@ fn a_register_that_the_workers_do_not_agree_about_is_not_read() {
     sender
         .send_to(b"once", address.expect("an address"))
         .expect("sending");
-    // From the destination address 02:00:7f:.. the program writes 0x007f to cell 3, the one after cell 2.
+    // The program reads the destination address 02:00:7f:.. as index 2 and value 0x007f, and writes the value to the
+    // cell after the index, cell 3.
     let began = Instant::now();
     let refused = loop {
         match registers() {

@@ -45,14 +45,14 @@ pub(crate) use undo::Undo;
 pub enum Operation {
     /// A change of a table's entries.
     Entry(EntryUpdate),
-    /// Sets a table's default action, as [`Switch::set_default_action`] does. If this is the action that the program
-    /// declares, what a controller stored with the default entry (such as P4Runtime's metadata) is removed.
+    /// Sets a table's default action, as [`Switch::set_default_action`] does.
     DefaultAction {
         /// The table whose default action is set.
         table: TableId,
         /// The new default action; `None` restores the program's own action.
         action: Option<TableAction>,
-        /// Client data of the default action: what a controller stores with it, such as P4Runtime's metadata.
+        /// Client data of the default action: what a controller stores with it, such as P4Runtime's metadata. If
+        /// `action` is `None`, the stored client data is removed instead.
         client_data: ClientData,
     },
     /// Restarts the numbering of a table's entry handles, as [`Switch::forget_handles`] does.

@@ -1,6 +1,6 @@
-//! The operations that a store keeps for an entity. Executed in a switch to whose pipeline nothing was written yet,
-//! these operations bring the entity into its stored state. Mostly the store keeps a single insert. For an entity that
-//! the program itself declares, the store keeps a change or a deletion.
+//! The operations that a store keeps for an entity. A switch with a new pipeline executes these operations, and then
+//! has the entity in its stored state. Mostly the store keeps a single insert. For an entity that the program itself
+//! declares, the store keeps a change or a deletion.
 
 use dataplane::{ActionProfileId, MeterId, RegisterId, TableId, ValueSetId};
 use serde::Serialize;

@@ -155,7 +155,7 @@ impl Harness {
         .await;
     }
 
-    /// Lets every task continue that is able to, and checks that meanwhile exactly this many pieces of work are queued.
+    /// Lets every task that can run do so, and checks that exactly this many pieces of work stay queued.
     pub async fn stays_held(&self, n_held: usize) {
         for _ in 0..N_YIELDS {
             tokio::task::yield_now().await;

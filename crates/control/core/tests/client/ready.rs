@@ -19,7 +19,7 @@ use crate::harness::{Harness, N_SLOTS, bridge, frame, in_time};
 /// test takes.
 const COMPILES_AT_MOST: Duration = Duration::from_secs(120);
 
-/// Makes engines when the test allows it, and reports the thread that makes them.
+/// Reports the thread that wants an engine, and makes the engine when the test allows it.
 struct Slow {
     begun: Sender<ThreadId>,
     allowed: Mutex<Receiver<Allowed>>,
@@ -108,7 +108,7 @@ async fn forwarding(n_workers: usize) -> (Harness, Vec<Compiler>) {
     (harness, compilers)
 }
 
-/// Whether the entry for address 1 is there: without it the bridge sends such frames to another port.
+/// Whether the bridge has the entry for address 1. Without the entry, it sends frames for this address to another port.
 fn forwards(harness: &Harness) -> bool {
     harness.switch.receive(1, &frame(1));
     let mut sent = harness.switch.transmitted().into_iter();
@@ -199,7 +199,7 @@ async fn an_engine_that_panics_leaves_the_program_before_and_the_next_one_is_set
     assert!(!forwards(&harness));
 }
 
-/// When it is dropped, reports the thread that drops it.
+/// Sends the id of the thread that drops this value.
 struct Freed(Sender<ThreadId>);
 
 impl Drop for Freed {
@@ -254,7 +254,7 @@ async fn a_program_has_what_is_written_to_it_beside_from_its_first_packet() {
         exclusive.commit(ready).done().await
     };
     let set = harness.device.exclusively(call).await.unwrap();
-    // The failed operation is reported, and the other ones are executed, as in a batch that is written.
+    // The commit returns the error of the failed operation, and all other operations are executed.
     assert!(matches!(set, Err(Error::Refused(_))), "{set:?}");
     assert_eq!(harness.switch.n_pieces() - n_pieces, 2);
     harness.switch.in_switch(0, |switch| {

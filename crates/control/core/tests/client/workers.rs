@@ -1,4 +1,4 @@
-//! Several workers are one device: a write reaches each, and their counts are summed.
+//! Several workers are one device: each worker executes every write, and reads return the sum of the workers' counts.
 
 use control::{ClientData, EntryUpdate, Error, GeneratorUpdate, Operation};
 use dataplane::{ControlErrorKind, CounterValue, Program, SwitchConfig};

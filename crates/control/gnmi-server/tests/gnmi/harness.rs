@@ -169,7 +169,7 @@ impl Harness {
     }
 }
 
-/// A client with a stream.
+/// The stream of a `Subscribe` call.
 pub struct Subscriber {
     pub requests: mpsc::UnboundedSender<SubscribeRequest>,
     pub answers: Streaming<SubscribeResponse>,

@@ -84,7 +84,7 @@ async fn a_change_is_reported_with_what_changed_beside_it_and_nothing_else() {
         Value::UintVal(notification.timestamp.unsigned_abs())
     );
     harness.switch.set_port_up(PortId(1), false);
-    // The disabled port was already reported as down: only its transitions change.
+    // The server has already reported the disabled port as down, so only the count of its carrier transitions changes.
     let notification = subscriber.notification().await;
     let (path, value) = &self::updates(&notification)[0];
     assert_eq!(

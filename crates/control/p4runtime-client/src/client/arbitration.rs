@@ -38,7 +38,7 @@ pub enum Bid {
     TooLow {
         /// The highest election id that the switch has seen.
         highest: u128,
-        /// `false`: the controller with that id is no longer connected.
+        /// Whether the controller with that id is connected, and is therefore primary.
         somebody_is_primary: bool,
     },
 }
@@ -56,7 +56,7 @@ impl Seen {
         let code = update.status.as_ref().map(|status| Code::from(status.code));
         Seen {
             is_primary: code == Some(Code::Ok),
-            // P4Runtime 1.4.1, "Client Arbitration": NOT_FOUND is "there is no primary".
+            // P4Runtime 1.4.1, "Client Arbitration": NOT_FOUND would mean that no controller is primary.
             somebody_is_primary: code == Some(Code::AlreadyExists),
             election_id: number(update.election_id.unwrap_or_default()),
         }

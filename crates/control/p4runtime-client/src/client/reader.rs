@@ -69,7 +69,7 @@ impl Reader {
         }
     }
 
-    /// Every counter of the switch itself, apart from those of the program.
+    /// Returns every counter of the switch itself. The program's counters are not among them.
     ///
     /// # Errors
     /// The call failed.

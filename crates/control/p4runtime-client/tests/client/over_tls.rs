@@ -1,4 +1,4 @@
-//! The client over TLS: each failure is reported with its reason and the next step.
+//! The client over TLS: the error of each failure has its reason, and what the user can do about it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Certificates {
     }
 }
 
-/// The result of a command's first call.
+/// The result of a client's first call.
 async fn called(switch: &SwitchAddress) -> Result<(), ClientError> {
     let mut client = Client::connect(switch, DEVICE_ID).await?;
     match client.p4info().await {

@@ -126,7 +126,7 @@ fn list(kinds: impl Iterator<Item = Value>) -> Value {
     })
 }
 
-/// Encodes a whole number: as a double if that is exact, otherwise as a decimal string.
+/// Encodes a whole number as a double, or as a decimal string if a double does not hold it exactly.
 fn whole(number: u64) -> Value {
     let double = number as f64;
     if double < EXACT_NUMBERS {

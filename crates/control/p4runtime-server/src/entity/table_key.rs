@@ -1,4 +1,4 @@
-//! Keys of table entries: `FieldMatch` messages, with don't-care fields left out.
+//! Keys of table entries: `FieldMatch` messages, which omit don't-care fields.
 //!
 //! Source: P4Runtime 1.5.0, "Match Format".
 
@@ -117,8 +117,8 @@ fn wrong_kind(kind: MatchKind, given: Option<&FieldMatchType>, what: &str) -> En
     ))
 }
 
-/// Converts an optional match to the match kind that the data plane has for the field. It matches one value, or every
-/// value if `value` is `None`.
+/// Converts an optional match to the match kind that the data plane has for the field. The result matches only `value`,
+/// or every value if `value` is `None`.
 fn optional(field: &Field, value: Option<Vec<u8>>) -> MatchField {
     match (field.key.kind, value) {
         (MatchKind::Ternary, Some(value)) => MatchField::Ternary {

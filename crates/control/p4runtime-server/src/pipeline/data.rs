@@ -70,7 +70,7 @@ impl DataType {
         }
     }
 
-    /// The number of data plane numbers of which a value of this type consists.
+    /// How many numbers a value of this type has in the data plane.
     pub(crate) fn n_numbers(&self) -> usize {
         match self {
             Self::Struct(members) | Self::Tuple(members) => {

@@ -80,8 +80,8 @@ impl Values {
         }
     }
 
-    /// Returns the width of the values if it is the same for controllers and in the data plane, otherwise `None`. Only
-    /// if the widths are the same may a match use parts of a value.
+    /// Returns the width of the values if it is the same for controllers and in the data plane; `None` if the widths
+    /// differ. An LPM, ternary or range match is possible only if they are the same.
     pub(crate) fn common_bits(&self) -> Option<u32> {
         match self {
             Self::Numbers {
@@ -118,7 +118,7 @@ struct Bound {
     names: BTreeMap<u64, Vec<u8>>,
     /// Numbers to which the program gives names.
     fixed: BTreeSet<u64>,
-    /// Counts bound and forgotten names.
+    /// Incremented whenever names are bound or forgotten.
     n_changes: u64,
 }
 

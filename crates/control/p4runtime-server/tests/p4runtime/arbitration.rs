@@ -95,7 +95,7 @@ async fn an_election_id_in_use_ends_the_stream_of_the_second() {
     assert_eq!(second.ended().await.code(), InvalidArgument);
     primary.write(vec![]).await.unwrap();
 
-    // The stream of a live controller ends too if it sends an election id in use. The others are notified that it left.
+    // The stream of a live controller ends too if the controller sends an election id in use.
     let (mut backup, _) = harness.controller(5).await;
     backup.arbitrate(Some(9));
     assert_eq!(backup.ended().await.code(), InvalidArgument);

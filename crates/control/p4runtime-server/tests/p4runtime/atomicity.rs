@@ -312,7 +312,7 @@ pub async fn state(controller: &mut Controller) -> Vec<Kind> {
     found
 }
 
-/// Sends frames, and returns the marks and ports of those that leave.
+/// Sends frames into the switch, and returns the marks and ports of the frames that leave it.
 fn traffic(harness: &Harness) -> Vec<crate::every_entity::Marks> {
     let mut sent = Vec::new();
     for dst in [1, 2, 3, 7, 8, 15] {

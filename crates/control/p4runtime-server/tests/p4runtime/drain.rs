@@ -29,7 +29,7 @@ pub const DRAIN: DrainRequest = DrainRequest {
     device_id: DEVICE_ID,
 };
 
-/// Calls for a drain. Returns when it has started: calls are handled in order, and a later one has been answered.
+/// Calls `Drain`. Returns when a later call was answered: the server handles calls in order, so the drain has begun.
 async fn begin_drain(harness: &Harness) -> JoinHandle<Result<Response<DrainResponse>, Status>> {
     let mut client = harness.switch_client().await;
     let drain = tokio::spawn(async move { client.drain(DRAIN).await });
@@ -62,7 +62,7 @@ async fn a_drain_waits_for_the_packets_that_were_there_and_for_no_others() {
     let mut short = Request::new(DRAIN);
     short.set_timeout(Duration::from_millis(200));
     let refused = in_time(second.drain(short)).await.unwrap_err();
-    // The server's deadline ends the call. On a busy machine the client's timer may be first: that is Cancelled.
+    // The server's deadline ends the call. On a busy machine the client's timer may end it first, with Cancelled.
     let ends = [Code::DeadlineExceeded, Code::Cancelled];
     assert!(ends.contains(&refused.code()), "{refused:?}");
     harness.switch.receive(1, &frame(0xa, 0xb, 0x0800));

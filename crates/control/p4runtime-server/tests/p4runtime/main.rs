@@ -1,5 +1,5 @@
-//! The server as a controller sees it: one file for each section of the P4Runtime specification,
-//! each talking gRPC over loopback to a server in this process.
+//! The server as a controller sees it, in one file for each section of the P4Runtime specification. Each test calls a
+//! server in this process by gRPC over loopback.
 
 #![allow(
     clippy::unwrap_used,

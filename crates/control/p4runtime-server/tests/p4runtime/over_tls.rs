@@ -1,4 +1,4 @@
-//! TLS: which clients are accepted, which are refused, and that refused clients delay nobody.
+//! TLS: which clients the server accepts, which it refuses, and that refused clients delay no other client.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -47,7 +47,8 @@ async fn a_commit_costs_the_switch_s_thread_the_same_however_much_was_saved() {
     assert_eq!(harness.switch.n_pieces(), before);
     let commit = primary.set_pipeline(Action::Commit, None);
     commit.await.unwrap();
-    // One piece of work provides what the preparation of a program needs, the other piece swaps the program.
+    // One piece of work returns the loader with which another thread prepares the program, the other piece swaps the
+    // program.
     assert_eq!(harness.switch.n_pieces() - before, 2);
     for (index, value) in [(2, [7]), (3, [8]), (131_071, [7])] {
         assert_eq!(read_cell(&mut primary, index).await, value);

@@ -46,8 +46,9 @@ impl Transactions {
         })
     }
 
-    /// Whether redb dropped the last transaction when it opened the file. redb ends the opening with a transaction of
-    /// its own, whose number is one above the last transaction that redb has kept.
+    /// Whether redb dropped the last transaction when it opened the file: `self` was read before the opening, `opened`
+    /// after it. redb ends the opening with a transaction of its own, whose number is one above the last transaction
+    /// that redb has kept.
     pub(super) fn is_rolled_back(self, opened: Self) -> bool {
         opened.newest <= self.counts
     }

@@ -262,8 +262,8 @@ fn a_file_of_another_format_is_refused_and_left() {
     }
 }
 
-/// Returns the bytes of a file with some groups, and the operations in it. The file was closed by a switch that was
-/// stopped, or left by a switch that was killed.
+/// Returns the bytes of a file with some groups, and the operations in it. The switch closed the file, unless
+/// `is_killed`.
 fn bytes_of_a_file(path: &Path, n_groups: u32, is_killed: bool) -> (Vec<u8>, Vec<Operation>) {
     let (file, _) = open(path);
     let all: Vec<Operation> = (1..=n_groups).map(group).collect();

@@ -1,5 +1,5 @@
 //! Collects digests, which BMv2 calls samples, into messages as BMv2's learn lists do: a message is sent after a number
-//! of samples or a timeout. A sample that was sent is not sent again until it is acknowledged. A pure state machine.
+//! of samples or a timeout. A sample that was sent is not sent again until it is acknowledged. The module has no I/O.
 //!
 //! Source: behavioral-model, `bm_sim/learning.cpp`. Differences: a sample that reached no subscriber may be sent
 //! again, and the oldest samples without acknowledgement are forgotten if there are too many.

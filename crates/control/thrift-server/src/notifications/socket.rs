@@ -25,7 +25,7 @@ use crate::limits::{
     HANDSHAKE_S, HANDSHAKES_MAX, REFUSALS_LOG_INTERVAL_S, STALL_S, SUBSCRIBERS_MAX,
 };
 
-/// The handshakes of both sides.
+/// The handshakes that the publisher and a subscriber send.
 const PUBLISHER: [u8; 8] = *b"\0SP\0\0\x20\0\0";
 const SUBSCRIBER: [u8; 8] = *b"\0SP\0\0\x21\0\0";
 
@@ -53,7 +53,7 @@ enum Listener {
     Unix(UnixListener),
 }
 
-/// The file of a Unix socket, which remains unless somebody removes it.
+/// The file of a Unix socket. The kernel does not remove it when the socket is closed.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -80,7 +80,7 @@ impl NotificationSocket {
     /// the switch's user may connect to a path. A stale socket file is replaced.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`] if the address has another form; otherwise the system's error.
+    /// [`io::ErrorKind::InvalidInput`] if the address has another form; the system's error if it cannot listen there.
     pub fn listen(address: &str) -> io::Result<Self> {
         if let Some(path) = address.strip_prefix("ipc://").filter(|it| !it.is_empty()) {
             let path = PathBuf::from(path);

@@ -31,7 +31,7 @@ pub(crate) async fn answer(ctx: &Arc<Context>, call: &str, args: Args<'_>) -> Op
     })
 }
 
-/// Checks that an index is not negative. The error message shows a negative index as it is.
+/// Converts an index, or refuses a negative one with a message that shows it.
 pub(super) fn index(found: i32) -> Result<u64, String> {
     u64::try_from(found).map_err(|_| format!("expected an index from 0, found {found}"))
 }

@@ -218,7 +218,7 @@ impl Call {
         Ok(group.is_some())
     }
 
-    /// The group that the node is in now.
+    /// Returns the group that the node is in now; `None` if it is in no group.
     async fn group_of(&mut self, handle: i32) -> Result<Option<u32>, Refusal> {
         let Some(id) = self.multicast.node(handle)?.group else {
             return Ok(None);

@@ -48,7 +48,8 @@ impl Target {
         }
     }
 
-    /// Finds the action profile that field 2 of the arguments names. Fails if the profile has no groups.
+    /// Finds the action profile that field 2 of the arguments names. Fails if the profile has no selector, since then
+    /// it cannot have groups.
     fn with_groups(ctx: &Context, args: Args<'_>) -> Result<Self, Refusal> {
         let target = Self::of(ctx, args)?;
         let info = target.pipeline.program().action_profile_info(target.id);

@@ -98,7 +98,7 @@ fn config_md5(ctx: &Context) -> Answered {
 }
 
 /// Returns where BMv2 JSON lists the objects of a resource type: the name of the list, and whether each element of
-/// `pipelines` has such a list (otherwise the program has one).
+/// `pipelines` has such a list. If not, the list is at the top level. Returns `None` for an unknown type.
 fn place(resource: i32) -> Option<(&'static str, bool)> {
     Some(match resource {
         0 => ("tables", true),

@@ -12,7 +12,7 @@ use bmv2_thrift::Args;
 use bmv2_thrift::exception::{Exception, MirrorCode};
 use bmv2_thrift::message::{MirroringSession, Structure};
 
-/// The result of BMv2's calls that declare no exceptions.
+/// The number that a successful call returns if BMv2 declares no exceptions for the call.
 const SUCCESS: i32 = 0;
 
 const NS_PER_US: u64 = 1_000;

@@ -70,7 +70,7 @@ async fn change(ctx: &Context, args: Args<'_>, change: Change) -> Answered {
     Ok(Answer::Void)
 }
 
-/// The value without its mask, which only P4Runtime writes.
+/// The value of a match without its mask or prefix length; only P4Runtime writes these.
 fn value_of(field: &MatchField) -> &[u8] {
     match field {
         MatchField::Exact(value)

@@ -13,7 +13,7 @@ use crate::harness::{Harness, frame};
 const TIMEOUT: Duration = Duration::from_secs(120);
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A connection like that of nanomsg's SUB.
+/// A subscriber that speaks the protocol of nanomsg's SUB sockets.
 struct Subscriber<S> {
     stream: S,
     is_ipc: bool,

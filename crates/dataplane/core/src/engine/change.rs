@@ -9,7 +9,7 @@ use crate::{
     program::ir::{CalculationId, Matcher},
 };
 
-/// A change by a control call that packets can observe. It is reported after it was made, one
+/// A change by a control call that packets can observe. The switch makes a change, then reports it; it reports one
 /// change at a time, in order. Writes to counters are not reported: no packet reads a counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -26,7 +26,7 @@ pub enum Change<'a> {
     Register(RegisterId, Range<usize>),
     /// The rates of a meter cell changed; its buckets are full again.
     Meter(MeterId, usize),
-    /// The replicas of a multicast group changed, or it was deleted.
+    /// The replicas of a multicast group changed, or the group was deleted.
     MulticastGroup(u32),
     /// A clone session changed or was deleted.
     CloneSession(u32),

@@ -89,8 +89,8 @@ impl State {
         }
     }
 
-    /// Runs the payload extern for the copies that [`State::depart`] holds, and sends them. Drops and counts those for
-    /// which the extern fails. `shared` has the payload that all copies share.
+    /// Runs the payload extern for the copies that [`State::depart`] holds, and sends them. Drops and counts the copies
+    /// for which the extern fails. `shared` has the payload that all copies share.
     pub fn depart_held(&mut self, shared: Frame<'_>, out: &mut dyn Leave) {
         if self.departures.is_empty() {
             return;
@@ -137,8 +137,8 @@ pub trait LoneClones: Leave {
     fn clone_of(&mut self, state: &State, session: u32) -> Option<LoneClone>;
 }
 
-/// What the caller of `Engine::rounds` gives: the first pass's input, the time at which the root frame arrived, and how
-/// many rounds may run.
+/// The input of `Engine::rounds`: the input of the first pass, the time at which the root frame (the received frame
+/// that the packet comes from) arrived, and how many rounds may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundsInput {
     /// Input of the first ingress pass.

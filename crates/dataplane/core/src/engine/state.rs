@@ -86,7 +86,7 @@ impl State {
         self.links_down.union(self.ports_disabled)
     }
 
-    /// Advances the clock; a time before the current one is ignored.
+    /// Advances the clock; ignores a time before the current time.
     pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
         self.now = self.now.max(now);
         self.now
@@ -135,7 +135,7 @@ impl State {
         self.tables.table(table)?.view(entry)
     }
 
-    /// Returns the entry that a key hits. `key` has one value per key field, as its bit pattern.
+    /// Returns the entry that a key hits. `key` has one value per key field, as its bit pattern. `None` is a miss.
     pub fn look_up(&self, table: TableId, key: &[Int]) -> Option<EntryIndex> {
         let info = self.program.tables.get(table.index())?;
         let mut bytes = Vec::new();
@@ -165,7 +165,7 @@ impl State {
         table.map_or(&mut [], |(table, _)| &mut table.accounts)
     }
 
-    /// Counts a hit at an entry: updates the direct counter and the time of the last hit.
+    /// Counts a hit of an entry: updates the direct counter and the time of the last hit.
     pub fn count_hit(&mut self, table: TableId, entry: EntryIndex, ingress_bytes: usize) {
         let now = self.now;
         if let Some((table, _)) = self.tables.table_mut(table, None) {
@@ -196,13 +196,13 @@ impl State {
         self.externs.registers.words_mut(register)
     }
 
-    /// Reads a cell of any register; returns `None` if the index is beyond the end of the register.
+    /// Reads a cell of a register of any width; returns `None` if the index is beyond the end of the register.
     pub fn register(&self, register: RegisterId, index: usize) -> Option<Int> {
         self.externs.registers.get(register, index)
     }
 
-    /// Writes a value to a cell of any register, truncated to the cell's width. Does nothing if the index is beyond the
-    /// end.
+    /// Writes a value to a cell of a register of any width, truncated to the cell's width. Does nothing if the index is
+    /// beyond the end.
     pub fn set_register(&mut self, register: RegisterId, index: usize, value: Int) {
         self.externs.registers.set(register, index, value);
     }
@@ -224,12 +224,12 @@ impl State {
         meters.execute(meter, index, now, ingress_bytes)
     }
 
-    /// The rates of a meter cell; `None` if it has no rates and so gives green.
+    /// The rates of a meter cell; `None` if the meter has no rates, so that it colours every packet green.
     pub fn meter_config(&self, meter: MeterId, index: usize) -> Option<MeterConfig> {
         self.externs.meters.get(meter, index)?.config()
     }
 
-    /// The rates of an entry's direct meter; `None` if it has no rates and so gives green.
+    /// The rates of an entry's direct meter; `None` if the meter has no rates, so that it colours every packet green.
     pub fn direct_meter_config(&self, table: TableId, entry: EntryIndex) -> Option<MeterConfig> {
         self.tables.table(table)?.meter(entry)
     }

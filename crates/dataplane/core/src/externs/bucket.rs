@@ -3,18 +3,20 @@
 //! ([`super::meter`]), with one exception: the interpreter computes totals in floating point, so that the two buckets
 //! may differ by one token.
 //!
-//! The word `gone` counts the tokens that came since time 0 and are no longer in the bucket. All totals wrap around:
-//! the difference of two totals is right while it is below 2^63.
+//! The word `gone` counts the tokens that the rate has yielded since time 0 and that are not in the bucket: packets
+//! took them, or the bucket overflowed. All totals wrap around: the difference of two totals is right while it is below
+//! 2^63.
 
-/// The highest rate in tokens per second. At this rate, an idle bucket's total needs four years to grow by 2^63, from
-/// where on the difference of two totals is wrong.
+/// The highest rate in tokens per second. At this rate, an idle bucket's total needs four years to grow by 2^63; the
+/// difference of two totals that far apart is computed wrongly.
 pub const RATE_MAX: u64 = 1 << 36;
 /// The largest burst. It is limited because the number of tokens in a bucket is computed as a signed 64-bit number.
 pub const BURST_MAX: u64 = 1 << 62;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
-/// Returns how many tokens come from time 0 until `micros`, rounded down. The result wraps around.
+/// Returns how many tokens the rate yields from time 0 until `micros` (in microseconds), rounded down. The result wraps
+/// around.
 pub fn total(rate_per_second: u64, micros: u64) -> u64 {
     let (seconds, rest) = (micros / MICROS_PER_SECOND, micros % MICROS_PER_SECOND);
     let of_rest = rest.wrapping_mul(rate_per_second) / MICROS_PER_SECOND;
@@ -24,16 +26,16 @@ pub fn total(rate_per_second: u64, micros: u64) -> u64 {
 /// A bucket whose rate is at most [`RATE_MAX`] and whose burst is at most [`BURST_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bucket {
-    /// Tokens that come in a second.
+    /// Tokens that the rate yields in a second.
     pub rate: u64,
     /// The most tokens that the bucket holds.
     pub burst: u64,
-    /// Tokens that came since time 0 and are no longer in the bucket.
+    /// Tokens that the rate has yielded since time 0 and that are not in the bucket.
     pub gone: u64,
 }
 
 impl Bucket {
-    /// A bucket that is full at this time; `None` if rate or burst are too large.
+    /// A bucket that is full at time `micros`; `None` if rate or burst are too large.
     pub fn full(rate: u64, burst: u64, micros: u64) -> Option<Self> {
         (rate <= RATE_MAX && burst <= BURST_MAX).then(|| Self {
             rate,
@@ -68,7 +70,7 @@ mod tests {
         program::{MeterUnit, ir::MeterKind},
     };
 
-    /// Returns a random number below 2^`bits`; numbers of few bits come about as often as numbers of many bits.
+    /// Returns a random number below 2^`bits`; short and long bit lengths are equally likely.
     fn below_power(rng: &mut Rng, bits: u32) -> u64 {
         let bits = rng.u32(1..bits);
         rng.u64(..1 << bits)

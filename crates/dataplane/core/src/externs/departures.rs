@@ -1,8 +1,8 @@
-//! Sends the copies of one packet. Copies whose payload an extern changes ([`crate::PayloadExtern`]) are held, so that
-//! one call of the extern serves many copies.
+//! Sends the copies of one packet. Holds copies whose payload an extern changes ([`crate::PayloadExtern`]), so that one
+//! call of the extern serves many copies.
 //!
 //! The order of copies is preserved. A copy that calls no extern leaves with the shared payload: at once if no copy is
-//! held, otherwise after the held copies.
+//! held, and after the held copies if there are any.
 
 use super::payload::{Asking, PayloadCall, PayloadExterns, Work};
 use crate::{Frame, PortId, limits};

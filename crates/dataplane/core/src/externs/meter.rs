@@ -2,10 +2,10 @@
 //! is the single-rate marker of RFC 2697, which BMv2 lacks.
 //!
 //! For each packet, a bucket computes the total of tokens since time 0, rounded down to whole tokens, and gains the
-//! difference from the total at the packet before. So rounding errors do not accumulate. If the peak bucket has too few
-//! tokens for a packet, the packet is red and takes no tokens; if only the committed bucket has too few, the packet is
-//! yellow. Time is the switch's time, in microseconds since the program was loaded. A meter without rates colours every
-//! packet green. An index beyond the end of the array gives no colour.
+//! difference from the total at the previous packet. So rounding errors do not accumulate. If the peak bucket has too
+//! few tokens for a packet, the packet is red and takes no tokens; if only the committed bucket has too few, the packet
+//! is yellow. Time is the switch's time, in microseconds since the program was loaded. A meter without rates colours
+//! every packet green. An index beyond the end of the array gives no colour.
 
 use crate::{
     CounterValue, MeterConfig, MeterCounts, MeterId, Nanos,
@@ -36,7 +36,7 @@ impl Bucket {
         }
     }
 
-    /// Adds the tokens that came since the last packet; returns how many did not fit.
+    /// Adds the tokens that the rate has yielded since the last packet; returns how many did not fit.
     fn fill(&mut self, micros: u64) -> u64 {
         let total = (micros as f64 * self.tokens_per_micro) as u64;
         let came_in = total.saturating_sub(self.total_before);
@@ -259,7 +259,7 @@ mod tests {
     fn whole_tokens_are_counted_from_the_beginning_of_time() {
         let mut meter = meter();
         colors(&mut meter, PACKETS, 0, 60, 6);
-        // At 999 microseconds the committed bucket got 0.999 tokens, the peak bucket 1.998.
+        // At 999 microseconds the rates have yielded 0.999 committed and 1.998 peak tokens, which count as 0 and 1.
         assert_eq!(meter.color(PACKETS, 999, 60), YELLOW);
         assert_eq!(meter.color(PACKETS, 1_000, 60), GREEN);
         assert_eq!(meter.color(PACKETS, 1_000, 60), RED);

@@ -10,13 +10,13 @@
 //!     read only; each result has its own buffer.
 //! (c) *Batches.* The extern may get the copies of one packet in one call, in order and at most
 //!     [`limits::PAYLOAD_BATCH_MAX`] of them, or may get each copy in its own call. A copy's result must not depend on
-//!     this.
+//!     how the copies are grouped into calls.
 //! (d) *Length.* A result may be shorter than the payload, or at most [`PayloadExtern::growth_bytes_max`] longer. The
 //!     program must set length fields in the same pass, before the deparser, so it must know how many bytes the extern
 //!     adds.
 //! (e) *Headers.* The extern gets the headers as bytes, because it may authenticate them. It may overwrite the bytes,
-//!     but not change their number: a checksum over the payload (UDP's over IPv6) can only be completed here. For UDP
-//!     over IPv4, the program may write the checksum 0, which means no checksum.
+//!     because a checksum over the payload (UDP's over IPv6) can be completed only here. It cannot change the number of
+//!     bytes. For UDP over IPv4, the program may write the checksum 0, which means no checksum.
 //! (f) *Failure.* A copy for which the extern does not call [`PayloadCopy::finish`] is dropped and counted
 //!     ([`DropReason::PayloadExternFailed`]).
 //! (g) *Afterwards.* The frame that leaves, goes to the control plane or recirculates has the new payload. A clone that
@@ -80,7 +80,7 @@ impl PayloadCall {
 pub(crate) struct Asking {
     call: PayloadCall,
     pub(super) head_bytes: usize,
-    /// Bytes that the extern wrote; `None` if it failed or was not called.
+    /// Number of bytes that the extern wrote; `None` if it failed or was not called.
     pub(super) result_bytes: Option<usize>,
 }
 
@@ -162,7 +162,7 @@ impl PayloadCopy<'_> {
     /// Declares the first `n_bytes` of `room` to be the new payload.
     ///
     /// # Panics
-    /// If `room` is shorter.
+    /// If `room` is shorter than `n_bytes`.
     pub fn finish(self, n_bytes: usize) {
         let n_room = self.room.len();
         assert!(

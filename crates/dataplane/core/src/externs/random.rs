@@ -23,7 +23,7 @@ impl Random {
     pub(crate) fn between(&mut self, low: u64, high: u64) -> Option<u64> {
         let span = high.checked_sub(low)?;
         let number = self.next();
-        // The bias of scaling 64 bits is below 2^-64 times the span.
+        // The bias of scaling a 64-bit number is below 2^-64 times the span.
         let scaled = (u128::from(number) * (u128::from(span) + 1)) >> 64;
         Some(low + u64::try_from(scaled).expect("at most the span"))
     }

@@ -1,7 +1,7 @@
 //! The reference interpreter: an engine written to be easy to read. It defines the semantics; every faster engine must
 //! agree with it, packet for packet.
 //!
-//! This file keeps the packets, and sets the values of v1model's metadata at the start of each control. Each part of
+//! This file stores the packets, and sets the values of v1model's metadata at the start of each control. Each part of
 //! the pipeline has its own file.
 
 pub(crate) mod calculation;
@@ -124,7 +124,7 @@ fn carried(packet: &mut Packet) -> Carried<'_> {
 
 /// Parses the frame; returns the error number.
 fn run_parser(state: &mut State, packet: &mut Packet) -> u32 {
-    // Moved out, because the pass borrows the rest of the packet.
+    // The frame is moved out, because the pass borrows the rest of the packet.
     let frame = std::mem::take(&mut packet.frame);
     let outcome = {
         let mut pass = state.pass(carried(packet));

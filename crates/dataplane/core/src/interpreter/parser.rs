@@ -37,7 +37,7 @@ impl Cursor<'_> {
         self.frame_len() - self.consumed
     }
 
-    /// Reads bits at `offset` bits after the position; `None` if the frame is too short.
+    /// Reads `n_bits` bits that start `offset` bits after the position; `None` if the frame is too short.
     fn peek(&self, offset: u32, n_bits: u32) -> Option<Int> {
         let start = self.consumed * 8 + offset as usize;
         let end = start + n_bits as usize;

@@ -41,7 +41,7 @@ impl State {
         pass
     }
 
-    /// Looks up the packet's key with the interpreter; returns the entry hit.
+    /// Looks up the packet's key with the interpreter; returns the entry that is hit, or `None` on a miss.
     pub fn hit(&mut self, table: TableId, carried: Carried<'_>) -> Option<EntryIndex> {
         let (program, tables, pass) = self.split(carried);
         let info = program.tables.get(table.index())?;

@@ -4,8 +4,8 @@
 //! weights) gives a position; the members take positions in the order of their handles (internal numbers), and each
 //! member takes as many positions as its weight. A new member gets the lowest free handle, so handles are in order of
 //! creation until a member is deleted. A member that watches a port is left out of the size and the order while this
-//! port is down, because BMv2's server removes it from the group. A group whose members are all left out behaves like
-//! an empty group.
+//! port is down, because BMv2's P4Runtime server removes such a member from the group. A group whose members are all
+//! left out behaves like an empty group.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -59,7 +59,8 @@ impl<T> Choices<T> {
         Self { items, watches }
     }
 
-    /// Selects an item; `None` if there is none. Takes linear time if items watch ports and some port is down.
+    /// Selects an item; `None` if no item can be selected. Takes linear time if items watch ports and some port is
+    /// down.
     pub(crate) fn choose(&self, number: u64, down: &PortSet) -> Option<&T> {
         if !self.watches.is_empty() && !down.is_empty() {
             return self.choose_up(number, down);
@@ -194,7 +195,7 @@ impl Profile {
     }
 
     /// Adds `change` (1 or -1) to the count of uses of the member or group that this action names. For a one-shot
-    /// group, adds it to the number of entries with a one-shot group.
+    /// group, adds `change` to the number of entries with a one-shot group.
     pub(crate) fn count_use(&mut self, action: &EntryAction, change: isize) {
         match action {
             EntryAction::Call(_) => {}

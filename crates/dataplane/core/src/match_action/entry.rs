@@ -32,7 +32,7 @@ pub struct EntryAccount {
     /// Time of the last hit, or of the entry's creation.
     pub last_hit: Nanos,
     /// Whether the entry was reported idle. A hit of an idle entry must go through [`crate::engine::State::count_hit`],
-    /// which restarts its timeout.
+    /// which restarts the entry's timeout.
     pub is_idle: bool,
 }
 

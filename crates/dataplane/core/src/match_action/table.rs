@@ -54,7 +54,7 @@ pub(crate) struct Table {
     pub accounts: Vec<EntryAccount>,
     /// Free slots; the lowest is used first.
     free: BinaryHeap<Reverse<usize>>,
-    /// For each slot, how many entries have used it before, modulo 256.
+    /// For each slot, how many earlier entries it has held, modulo 256.
     versions: Vec<u8>,
     by_key: ShardedMap<(Vec<Matcher>, i32), EntryIndex>,
     index: Index,
@@ -297,7 +297,7 @@ impl Table {
         }
     }
 
-    /// Restarts the idle timeout of an entry that was written.
+    /// Restarts the idle timeout of an entry that the control plane has written.
     pub(crate) fn begin_idle_timeout(&mut self, entry: EntryIndex, now: Nanos) {
         let timeout = self.slot(entry).map_or(0, |slot| slot.idle_timeout_ns);
         if let Some(account) = self.accounts.get_mut(entry.0) {
@@ -424,7 +424,8 @@ impl Table {
         EntryHandle::new(entry.0, *self.versions.get(entry.0)?)
     }
 
-    /// If the table is empty, restarts the handles as if no slot had ever been used. Otherwise does nothing.
+    /// If the table is empty, restarts the numbering of handles as if no slot had ever been used. If it has entries,
+    /// does nothing.
     pub(crate) fn forget_handles(&mut self) {
         if self.len() == 0 {
             self.versions.fill(0);

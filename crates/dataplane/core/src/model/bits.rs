@@ -32,7 +32,8 @@ impl BitWriter {
             value::push_be_bytes(&mut self.bytes, value, bits);
             return;
         }
-        // The highest bits, which do not fill a byte, come first.
+        // The first byte of the value holds only its highest `first` bits, after padding zeros that
+        // are not pushed.
         let first = match bits % 8 {
             0 => 8,
             rest => rest,

@@ -79,7 +79,7 @@ pub enum TableAction {
     Member(u32),
     /// A group of the table's action selector.
     Group(u32),
-    /// A group that belongs to this entry alone.
+    /// A group that belongs to this entry alone (P4Runtime's one-shot programming).
     OneShot(Vec<WeightedCall>),
 }
 
@@ -106,7 +106,7 @@ pub struct WeightedCall {
     pub call: ActionCall,
     /// At least 1.
     pub weight: u32,
-    /// If set, the action takes part only while this port is up.
+    /// If set, the group selects the action only while this port is up.
     pub watch: Option<PortId>,
 }
 
@@ -128,11 +128,11 @@ pub struct ProfileGroup {
     pub max_size: u32,
     /// Whether `max_size` counts members instead of weights.
     pub counts_members: bool,
-    /// Ids of members, each with a weight of at least 1. The switch returns the members in the order in which they take
-    /// the positions from which the hash selects.
+    /// Ids of members, each with a weight of at least 1. The switch returns the members in the order of the positions
+    /// that the hash selects from.
     pub members: Vec<(u32, u32)>,
-    /// Ids of members that watch a port, each with this port. Such a member takes part only while its port is up. The
-    /// switch returns these members in the order of `members`.
+    /// Ids of members that watch a port, each with this port. The group selects such a member only while its port is
+    /// up. The switch returns these members in the order of `members`.
     pub watched: Vec<(u32, PortId)>,
 }
 
@@ -251,7 +251,7 @@ pub struct Replica {
 pub struct MulticastGroup {
     /// The value of `mcast_grp`; at least 1.
     pub id: u32,
-    /// In the order in which the copies are made.
+    /// The replicas, in the order in which the switch makes the copies.
     pub replicas: Vec<Replica>,
     /// The backups of the replica with the same index in `replicas`; may be shorter than `replicas`. While a replica's
     /// port is down, the replica's first backup with a port that is up replaces it. If the ports of all backups are
@@ -264,7 +264,7 @@ pub struct MulticastGroup {
 pub struct CloneSession {
     /// The session argument of `clone`.
     pub id: u32,
-    /// In the order in which the copies are made.
+    /// The replicas, in the order in which the switch makes the copies.
     pub replicas: Vec<Replica>,
     /// Clones are truncated to this length when they leave; `None` is no truncation.
     pub truncate_bytes: Option<u32>,

@@ -1,4 +1,4 @@
-//! Counters that the switch keeps for every program.
+//! Counters that the switch keeps whatever program is loaded.
 
 use super::{DropReason, PortId, TableId};
 
@@ -36,11 +36,11 @@ impl PortCounters {
 pub struct TableCounters {
     /// Lookups that found an entry.
     pub hits: u64,
-    /// Lookups that found none.
+    /// Lookups that found no entry.
     pub misses: u64,
 }
 
-/// Counters that the switch keeps for every program.
+/// Counters that the switch keeps whatever program is loaded.
 ///
 /// `received + created_by_clone + created_by_replication` always equals `transmitted + to_cpu +
 /// dropped_total() +` [`crate::Switch::packets_inside`], apart from what an offload has counted
@@ -53,7 +53,7 @@ pub struct SwitchCounters {
     pub generated: u64,
     /// Clones made.
     pub created_by_clone: u64,
-    /// Replicas made, except the one that the original packet becomes.
+    /// Replicas made, without the replica that the original packet becomes.
     pub created_by_replication: u64,
     /// Frames that left by a port.
     pub transmitted: u64,

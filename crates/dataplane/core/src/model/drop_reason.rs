@@ -30,7 +30,7 @@ drop_reasons! {
     NoPipeline => "no_pipeline",
     /// The frame came from a port that the switch does not have.
     PortUnknown => "port_unknown",
-    /// The frame arrived or was to leave by a disabled port.
+    /// The port by which the frame arrived, or the port by which it was to leave, is disabled.
     PortDisabled => "port_disabled",
     /// The program was replaced while the packet was inside the switch.
     PipelineChanged => "pipeline_changed",
@@ -64,7 +64,8 @@ drop_reasons! {
     RecirculationLimit => "recirculation_limit",
     /// The packet was resubmitted too often.
     ResubmitLimit => "resubmit_limit",
-    /// The clone would be the clone of a clone, and so on over too many generations. Only the clone is dropped.
+    /// In a chain of packets, each was a clone of the previous packet, and the chain became longer than
+    /// [`crate::limits::CLONE_GENERATIONS_MAX`]. Only the last clone is dropped.
     CloneLimit => "clone_limit",
     /// The loops of one action ran too many rounds.
     LoopLimit => "loop_limit",

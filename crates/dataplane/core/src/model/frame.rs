@@ -9,7 +9,7 @@ use super::PortId;
 pub struct Transmit<'a> {
     /// The output port.
     pub port: PortId,
-    /// The frame, in two pieces.
+    /// The frame in two pieces, headers and payload.
     pub frame: Frame<'a>,
 }
 
@@ -28,7 +28,7 @@ impl Transmit<'_> {
 pub struct Transmitted {
     /// Frames sent by this call.
     pub n_frames: usize,
-    /// Whether nothing more can run now; otherwise the caller must call again.
+    /// Whether no packet can be processed now. If false, the caller must call again.
     pub is_idle: bool,
 }
 

@@ -73,7 +73,7 @@ pub struct GeneratorChange {
 }
 
 impl GeneratorChange {
-    /// Whether the change affects the frames, and so restarts the run.
+    /// Whether the change affects the frames, their port or their times. Such a change restarts the run.
     pub(crate) fn is_of_config(&self) -> bool {
         self.port.is_some() || self.frames.is_some() || self.pace.is_some() || self.count.is_some()
     }
@@ -118,7 +118,7 @@ pub struct GeneratorCounters {
     pub sent: u64,
     /// Frames that the switch refused; each also counts as a drop of the switch.
     pub dropped: u64,
-    /// Frames, accepted or refused, that the generator made only when the following frame was due already.
+    /// Frames, accepted or refused, that the generator made so late that the following frame was already due.
     pub late: u64,
     /// The longest delay of a frame after its due time.
     pub late_max_ns: u64,

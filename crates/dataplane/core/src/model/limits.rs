@@ -1,4 +1,4 @@
-//! Every limit of the data plane, with its unit and reason. No limit is written anywhere else.
+//! The limits of the data plane, each with its unit and reason.
 
 /// Maximum length of a frame in bytes: the longest IPv4 packet, with room for link headers.
 pub const FRAME_BYTES_MAX: usize = 65_536 + 256;
@@ -35,13 +35,13 @@ pub const RECIRCULATIONS_PER_PACKET_MAX: u32 = 65_536;
 /// loop whose rounds it counts in metadata.
 pub const RESUBMITS_PER_PACKET_MAX: u32 = RECIRCULATIONS_PER_PACKET_MAX;
 
-/// How many clones in a row may each be a clone of the one before. As many as recirculations, since a program may build
-/// a loop in which each pass makes the clone that runs the next pass.
+/// Maximum length of a chain of packets in which each is a clone of the previous packet. The limit equals that of
+/// recirculations, because a program may build a loop in which each pass makes the clone that runs the next pass.
 pub const CLONE_GENERATIONS_MAX: u32 = 65_536;
 
-/// A call of `transmit` ends after `max_frames` + this many scheduler steps, even if fewer frames have left. The steps
-/// are enough to drop all frames of a receive batch (64 frames). A program whose packets recirculate up to the limit
-/// must not keep the caller from its other work.
+/// A call of `transmit` ends after `max_frames` + this many scheduler steps (`Run::step`), even if fewer frames have
+/// left. The steps are enough to drop all frames of a receive batch (64 frames). A program whose packets recirculate up
+/// to the limit must not keep the caller from its other work.
 pub const STEPS_IN_VAIN_MAX: usize = 64;
 
 /// Packet generators of a switch: enough for several flows, each with its own rate.
@@ -58,7 +58,7 @@ pub const GENERATOR_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Minimum bytes of a generator's frame: an Ethernet header, as at a port.
 pub const GENERATOR_FRAME_BYTES_MIN: usize = 14;
 
-/// Bytes of a generator's name, which is a label of the metrics.
+/// Maximum bytes of a generator's name, which is a label of the metrics.
 pub const GENERATOR_NAME_BYTES_MAX: usize = 64;
 
 /// Parser states entered for one packet: more than any header stack needs. Without a limit, a cycle of states that
@@ -102,7 +102,7 @@ pub const IDLE_SWEEP_NS_PER_ENTRY: u64 = 100;
 /// Packet-ins waiting for the control plane; further ones are dropped and counted.
 pub const PACKET_IN_QUEUE_MAX: usize = 4_096;
 
-// The compiler enforces the bounds on what a program declares, too.
+// The compiler, too, enforces these bounds on what a program declares.
 pub use bmv2_json::limits::{ARRAY_CELLS_MAX, EXPRESSION_DEPTH_MAX, FIELD_BITS_MAX};
 
 /// Number of shards (small maps) that make up a hash map of entries. At 65,536 entries, a shard that grows moves 256

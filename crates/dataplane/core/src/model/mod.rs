@@ -1,5 +1,5 @@
 //! The data types that all other modules use: ids, control-plane values, counters, errors, limits,
-//! drop reasons. Depends on no other module.
+//! drop reasons. The module uses no other module of the crate.
 
 pub(crate) mod bits;
 pub mod color;

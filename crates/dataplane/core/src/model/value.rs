@@ -1,8 +1,8 @@
 //! Integers of any width, and their conversion from and to bytes.
 //!
-//! "Arithmetic is done with infinite precision, truncated when copied into a field" (BMv2
-//! `JSON_format.md`). So every operand is an integer without a width, stored inline up to 128 bits,
-//! and a width is applied only where a value is stored.
+//! "Arithmetic is done with infinite precision, truncated when copied into a field" (BMv2 `JSON_format.md`). So every
+//! operand is an integer without a width, and a width applies only when a value is written to a field. An integer of up
+//! to 128 bits needs no heap allocation.
 
 use dashu_int::{
     IBig, Sign, UBig,
@@ -73,7 +73,7 @@ pub(crate) fn low_u64(value: &Int) -> u64 {
         .expect("masked to 64 bits")
 }
 
-/// The value as an index or a count, if it is in range.
+/// The value as an index or a count; `None` if it is negative or too large for a `usize`.
 pub(crate) fn as_usize(value: &Int) -> Option<usize> {
     usize::try_from(value).ok()
 }
@@ -89,7 +89,7 @@ pub(crate) fn from_be_bytes(bytes: &[u8]) -> Int {
     Int::from(UBig::from_be_bytes(bytes))
 }
 
-/// Appends the bit pattern, padded with leading zeros to whole bytes.
+/// Appends the value's bit pattern in a field of `bits` bits, padded with leading zeros to whole bytes.
 pub(crate) fn push_be_bytes(out: &mut Vec<u8>, value: &Int, bits: u32) {
     let len = bits.div_ceil(8) as usize;
     if len <= 8
@@ -126,7 +126,8 @@ pub(crate) fn to_canonical_bytes(value: &Int, bits: u32) -> Vec<u8> {
     }
 }
 
-/// Parses a hexadecimal number, with or without `0x`, perhaps after `-`: the form of constants in BMv2 JSON.
+/// Parses a hexadecimal number with an optional `-` and an optional `0x` after it, which is the form of constants in
+/// BMv2 JSON.
 pub(crate) fn from_hex(text: &str) -> Option<Int> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),

@@ -53,13 +53,13 @@ pub struct KeyField {
     /// Whether values are in two's complement. Keys and entries hold bit patterns; only ranges depend on the order of
     /// values.
     pub is_signed: bool,
-    /// Whether entries' values are hidden from readers.
+    /// Whether the field is `@secret`: control-plane reads and traces do not show the values of entries.
     pub is_secret: bool,
 }
 
 impl KeyField {
-    /// Returns the rank of a bit pattern among the field's values, from 0 for the least value. If given a rank, returns
-    /// the bit pattern that has this rank.
+    /// Returns the rank of a bit pattern among the field's values, from 0 for the least value. The function is its own
+    /// inverse: it turns a rank into the bit pattern that has this rank.
     pub fn order(&self, bits: &Int) -> Int {
         if self.is_signed {
             bits ^ self.sign()
@@ -140,8 +140,8 @@ impl TableInfo {
     }
 }
 
-/// Whether p4c or our compiler gives such a name to a table that it generates. The name of a table of the P4 source
-/// begins with its control's name and a dot.
+/// Whether p4c or Reprise's compiler gives such a name to a table that it generates. The name of a table of the P4
+/// source begins with its control's name and a dot.
 pub(crate) fn is_generated_name(table: &str) -> bool {
     table.starts_with("tbl_") && !table.contains('.')
 }
@@ -173,6 +173,6 @@ pub struct ParamInfo {
     pub name: String,
     /// Width in bits.
     pub width_bits: u32,
-    /// Whether arguments are hidden from readers.
+    /// Whether the parameter is `@secret`: control-plane reads and traces do not show its arguments.
     pub is_secret: bool,
 }

@@ -41,7 +41,7 @@ impl Program {
         Self::from_json_str_with(text, &[])
     }
 
-    /// Loads BMv2 JSON text for v1model. The program may call these payload externs.
+    /// Loads BMv2 JSON text for v1model. The program may call the payload externs `externs`.
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
@@ -94,8 +94,8 @@ impl Program {
         Self::load(json, architecture, &[])
     }
 
-    /// Verifies BMv2 JSON of a v1model program, which may call these payload externs. The externs must be those of the
-    /// switch that runs the program ([`crate::Switch::payload_signatures`]).
+    /// Verifies BMv2 JSON of a v1model program, which may call the payload externs `externs`. These must be the externs
+    /// of the switch that runs the program ([`crate::Switch::payload_signatures`]).
     ///
     /// # Errors
     /// [`LoadError`] names the object and what is wrong with it.
@@ -157,7 +157,7 @@ impl Program {
         position(&self.ir.registers, |register| register.name == name).map(RegisterId)
     }
 
-    /// Whether a register's cells are hidden from readers.
+    /// Whether a register is `@secret`: control-plane reads and traces do not show its values.
     pub fn is_secret(&self, register: RegisterId) -> bool {
         let register = self.ir.registers.get(register.index());
         register.is_some_and(|register| register.is_secret)

@@ -12,7 +12,8 @@ use crate::RegisterId;
 
 impl Program {
     /// Returns the registers that packets both write and read, and all meters. The text for each is its kind and name,
-    /// for example `register "seen"`. Registers that packets only write are for the controller, and are left out.
+    /// for example `register "seen"`. Leaves out registers that packets only write, because those are for the
+    /// controller.
     pub fn kept_between_packets(&self) -> Vec<String> {
         let ir = self.ir();
         let mut kept: Vec<String> = self.registers_between_packets().map(named).collect();
@@ -24,7 +25,7 @@ impl Program {
     }
 
     /// The registers of [`kept_between_packets`](Self::kept_between_packets) that the program declares `@shared`: all
-    /// workers must use one instance of them.
+    /// workers (event loops, each with a switch of its own) must use one instance of them.
     pub fn shared_between_packets(&self) -> Vec<String> {
         let registers = self.registers_between_packets();
         let shared = registers.filter(|register| register.is_shared);

@@ -149,7 +149,7 @@ impl Switch {
             return 0;
         }
         let now = self.model.state.advance(now);
-        // Moved out, because accepting a frame borrows the whole switch.
+        // The generators are moved out, because accepting a frame borrows the whole switch.
         let mut generators = std::mem::take(&mut self.generators);
         let mut n_made = 0;
         for generator in &mut generators {

@@ -332,7 +332,7 @@ impl Switch {
         })
     }
 
-    /// Does the work of `max_frames` calls of [`Switch::poll_transmit`], but is cheaper per frame: passes each frame to
+    /// Does the work of `max_frames` calls of [`Switch::poll_transmit`], but is cheaper per frame: hands each frame to
     /// `send`, borrowed from the engine. Sends fewer frames if nothing more can run at `now`, or after `max_frames` +
     /// [`limits::STEPS_IN_VAIN_MAX`] scheduler steps. With this bound the caller regains control even if packets
     /// recirculate or are dropped without end.
@@ -439,7 +439,7 @@ impl Switch {
             && offload.is_none_or(|offload| offload.is_drained(token.0))
     }
 
-    /// Packets inside: those in queues, and those that the offload held at the last [`Switch::collect`].
+    /// Packets inside: those in queues, and packets that the offload held at the last [`Switch::collect`].
     pub fn packets_inside(&self) -> u64 {
         let n_offloaded = self.offload.as_ref().map_or(0, |offload| offload.n_inside);
         self.model.traffic.inside.total() + n_offloaded
@@ -457,8 +457,8 @@ impl Switch {
     }
 
     /// Sets or removes the trace sink. While a sink is set, the interpreter replaces an engine that does not trace, and
-    /// the offload punts everything. The engine changes at once if no packet is inside, otherwise when a frame arrives
-    /// while no packet is inside.
+    /// the offload punts everything. If no packet is inside, the switch changes the engine at once. If packets are
+    /// inside, it changes the engine when the next frame arrives after all of them have left.
     pub fn set_trace(&mut self, sink: Option<Box<dyn TraceSink>>) {
         let was_on = self.model.state.tracer.is_on();
         self.model.state.tracer.set_sink(sink);

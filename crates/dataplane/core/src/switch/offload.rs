@@ -14,9 +14,10 @@ use crate::{
 pub(super) struct Attached {
     offload: Box<dyn Offload>,
     status: OffloadStatus,
-    /// What the offload leaves to the engine; `Some` while the program is loaded and changes are forwarded.
+    /// The parts of the program that the offload leaves to the engine. `Some` while the program is loaded into the
+    /// offload, which then receives changes.
     left: Option<Vec<Interpreted>>,
-    /// Whether a change was forwarded since the last commit.
+    /// Whether the offload received a change since the last commit.
     has_changes: bool,
     /// Packets inside the offload when it last reported.
     pub n_inside: u64,
@@ -218,7 +219,8 @@ impl Switch {
         attached.offload.digests_fd().filter(|_| is_of_use)
     }
 
-    /// Stops an offload that can no longer forward. The caller's packet loop should call this about once a second.
+    /// Checks the offload, and stops it if it can no longer forward. The caller's packet loop should call this about
+    /// once a second.
     pub fn check_offload(&mut self) {
         if let Some(attached) = &mut self.offload {
             attached.check(&mut self.model);
@@ -270,8 +272,8 @@ impl Switch {
         }
     }
 
-    /// Returns whether a new program can be set without waiting for the offload to stop. From now on the offload punts
-    /// everything until it is stopped; the caller repeats the call until it returns true.
+    /// Returns whether a new program can be set without waiting for the offload to stop. The caller repeats the call
+    /// until it returns true; meanwhile the offload may already punt everything.
     pub fn withdraw_offload(&mut self) -> bool {
         let attached = self.offload.as_mut().filter(|it| it.is_loaded());
         attached.is_none_or(|it| it.offload.withdraw())

@@ -1,6 +1,6 @@
-//! Prepares a program apart from the switch, in any thread: loads and compiles the program, and writes its tables. The
-//! switch then swaps the prepared program in between two passes, which takes as long for a large program as for a small
-//! one.
+//! Prepares a program apart from the switch, in any thread: loads and compiles the program, and writes its tables.
+//! Between two passes, the switch then exchanges its program for the prepared program, which takes as long for a large
+//! program as for a small one.
 //!
 //! Tables, arrays and counters keep their addresses in the swap, so an engine that keeps addresses sees the same state
 //! before and after.
@@ -13,8 +13,8 @@ use crate::{
     model::PortSet, switch::Switch,
 };
 
-/// Prepares programs for a switch, with its configuration at the time of [`Switch::loader`]. Usable in any thread, and
-/// in several at once.
+/// Prepares programs for a switch, with the switch's configuration at the time of [`Switch::loader`]. A loader can be
+/// used in any thread, and in several threads at once.
 #[derive(Clone)]
 pub struct ProgramLoader {
     config: SwitchConfig,

@@ -17,7 +17,8 @@ use crate::{
     program::{HIDDEN, ir::SourceLine},
 };
 
-/// Number of frames whose copies are remembered; copies of an older frame are numbered from 1 again.
+/// Number of frames for which the renderer remembers the numbers of copies; copies of an older frame are numbered from
+/// 1 again.
 const FRAMES_WITH_COPIES_MAX: usize = 256;
 
 /// Minimum width of field names in the key of a lookup, in characters.
@@ -30,7 +31,7 @@ pub enum Severity {
     Trace,
     /// Parser states, tables, ports.
     Debug,
-    /// `log_msg`.
+    /// Messages of `log_msg`.
     Info,
     /// No line about a packet has this severity.
     Warn,
@@ -54,9 +55,9 @@ impl Severity {
 /// A line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bmv2Line<'a> {
-    /// The level to log it at.
+    /// The level at which the caller logs the line.
     pub severity: Severity,
-    /// The text after time and thread.
+    /// The text that follows time and thread in the log.
     pub text: &'a str,
 }
 
@@ -77,7 +78,8 @@ pub struct Bmv2Renderer {
     parsed_bits: usize,
     /// Whether the next action is run by the table that was applied last.
     follows_table: bool,
-    /// The copy reported last; the line about the copy names its port, so that no second line is needed.
+    /// The copy that was reported last. The line about the copy names its output port, so its `Enqueue` event gets no
+    /// line.
     copy: Option<Arc<str>>,
     /// The last packet for which a multicast was reported.
     multicast: Option<Arc<str>>,
@@ -482,7 +484,7 @@ struct Numbers {
 impl Numbers {
     fn of(&mut self, label: &Arc<str>) -> (u64, usize) {
         let frame = label.split('.').next().unwrap_or_default();
-        // "?" is a packet that arrived before the trace was on.
+        // The name "?", of a packet that arrived before the trace was on, counts as frame 0.
         let frame = frame.parse::<u64>().map_or(0, |n| n.saturating_sub(1));
         if label.contains('.') {
             (frame, self.copy(frame, label))

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use crate::Stream;
 
-/// Refers to a packet's name. The id is a number, because packets are moved often and rarely have a name.
+/// Refers to a packet's name. The id is a small number instead of the name itself, because the switch copies packets
+/// often, and packets have names only while a trace is on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct NameId(u32);
 
 impl NameId {
-    /// The id of a packet that arrived while no trace was on.
+    /// The id of a packet that arrived while no trace sink was set.
     pub(crate) const NONE: Self = Self(0);
 }
 
@@ -22,7 +23,7 @@ struct Name {
 
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    /// The name with id `n` has the index `n - 1`.
+    /// The name with id `n` has the index `n - 1`; `None` if the id is unused.
     names: Vec<Option<Name>>,
     spare: Vec<NameId>,
 }

@@ -36,7 +36,7 @@ pub struct TraceRenderer {
     is_generated: bool,
     /// Whether the next action is run by the table that was reported last.
     follows_table: bool,
-    /// Whether the next action is the default action.
+    /// Whether the last lookup missed, so that the next action is the default action.
     is_missed: bool,
     /// The copy reported last.
     copy: Option<Arc<str>>,
@@ -101,13 +101,13 @@ impl TraceRenderer {
     /// Whether the event is omitted.
     fn is_folded(&self, event: &TraceEvent) -> bool {
         match &event.kind {
-            // Later passes parse what the deparser wrote, whose fields were shown already.
+            // Later passes parse the frame of the previous pass's deparser, whose fields the trace has already shown.
             TraceKind::Extract(_) | TraceKind::Transition { .. } => event.pass > 1,
             TraceKind::Assign { old, new } => {
                 (old.value == *new && !old.is_secret) || is_temporary(&old.name)
             }
             TraceKind::Table { table, key, .. } => key.is_empty() && is_generated_name(table),
-            // The compiler made every action that does not follow a table.
+            // If an action event does not follow a table event, the compiler made the action.
             TraceKind::Action { .. } => self.is_generated || !self.follows_table,
             _ => false,
         }
@@ -381,7 +381,7 @@ fn is_key(key: &[TraceValue], entry: &str) -> bool {
     entry == format!("({})", values.join(", "))
 }
 
-/// Writes an assignment with the previous value, except 0, which mostly means unset.
+/// Writes an assignment and the previous value. Omits a previous value of 0, which mostly means unset.
 fn fmt_assign(f: &mut fmt::Formatter<'_>, old: &TraceValue, new: &[u8]) -> fmt::Result {
     let name = old.name.strip_prefix(SCALARS).unwrap_or(&old.name);
     if old.is_secret {

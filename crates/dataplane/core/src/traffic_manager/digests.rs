@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::{Digest, SwitchCounters, limits};
 
-/// A queue of at most [`limits::DIGEST_QUEUE_MAX`] digests; a digest that finds it full is lost.
+/// A queue of at most [`limits::DIGEST_QUEUE_MAX`] digests; further digests are lost.
 #[derive(Debug, Default)]
 pub(crate) struct DigestQueue {
     waiting: VecDeque<Digest>,

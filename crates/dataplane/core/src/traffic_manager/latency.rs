@@ -7,7 +7,7 @@
 //!
 //! Copies of a packet, and packets of a batch, mostly leave at the same reading of the caller's clock. So packets with
 //! equal times are counted as long as they follow each other, and then recorded in one step. A packet with the same
-//! times as the one before thus costs two comparisons.
+//! time as the previous packet thus costs two comparisons.
 
 use hdrhistogram::Histogram;
 
@@ -18,7 +18,7 @@ use crate::{Nanos, PortId, Stream, limits};
 pub struct LatencySummary {
     /// Number of packets.
     pub packets: u64,
-    /// Sum of the times; wraps.
+    /// Sum of the times in nanoseconds, modulo 2^64.
     pub sum_ns: u64,
     /// Median.
     pub p50_ns: u64,
@@ -119,7 +119,7 @@ impl Times {
 
     fn add(&mut self, other: &Times) {
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
-        // Fails only if the bounds differ; all use the same constants.
+        // Fails only if the bounds differ, but all histograms have the same bounds.
         let _ = self.histogram.add(&other.histogram);
         if other.n_last > 0 {
             self.histogram

@@ -61,7 +61,7 @@ impl LookAhead {
         self.credit >= limits::COPIES_PER_LOOK_IN_VAIN
     }
 
-    /// Accounts for a look-ahead. `was_in_vain` says that packets were dropped, so that the look-ahead costs credit.
+    /// Accounts for a look-ahead. If `was_in_vain`, the look-ahead dropped packets, and so it costs credit.
     pub(crate) fn pay(&mut self, was_in_vain: bool) {
         self.n_copies = 0;
         if was_in_vain {

@@ -1,4 +1,4 @@
-//! The traffic manager, between the controls: queues, copies, and the count of packets inside.
+//! The traffic manager, between the ingress and the egress control: queues, copies, and the count of packets inside.
 
 pub(crate) mod digests;
 pub(crate) mod latency;
@@ -58,8 +58,8 @@ impl TrafficManager {
         }
     }
 
-    /// Whether to look ahead now. While a packet recirculates, there is no look-ahead, because its passes run back to
-    /// back.
+    /// Whether to look ahead now. While a packet recirculates, there is no look-ahead, because the passes of that
+    /// packet run back to back.
     #[inline]
     pub(crate) fn is_look_ahead_due(&self) -> bool {
         let is_due = self.look_ahead.is_due() && !self.ingress.is_empty();

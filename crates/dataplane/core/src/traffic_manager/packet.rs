@@ -13,7 +13,7 @@ use crate::{
 pub(crate) struct Common {
     /// The drain epoch in which the root frame (the received frame that this packet comes from) arrived.
     pub epoch: u64,
-    /// The name in traces; `NONE` if no trace was on when the packet came.
+    /// The name in traces; `NONE` if no trace was on when the packet arrived.
     pub name: NameId,
     /// When the root frame arrived; latency counts from here.
     pub arrived: Nanos,
@@ -51,7 +51,7 @@ pub(crate) struct IngressPacket {
     pub instance_type: InstanceType,
 }
 
-/// A packet that waits for egress, or all copies of a packet, which wait together. The handle may stand for further
+/// A packet that waits for egress, or all copies of a packet, which wait together. The handle may stand for several
 /// copies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EgressPacket {
@@ -66,6 +66,6 @@ pub(crate) struct Place {
     pub port: PortId,
     /// `egress_rid` of a copy.
     pub instance: Option<u16>,
-    /// Packets in the queue when this one was queued.
+    /// Packets in the queue when this packet was queued.
     pub enq_depth: usize,
 }

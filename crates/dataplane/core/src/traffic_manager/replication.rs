@@ -85,7 +85,7 @@ fn check_backups(what: &str, replicas: &[Replica], backups: &[Vec<Replica>]) -> 
     check_replicas(what, &all.copied().collect::<Vec<_>>())
 }
 
-/// A clone session, or a multicast group, which is stored as a session without truncation and queue.
+/// A clone session or a multicast group. A group is stored as a session without truncation and queue.
 #[derive(Debug, Clone)]
 pub(crate) struct ReplicationEntry {
     pub copies: Arc<Copies>,
@@ -113,7 +113,7 @@ impl ReplicationEntry {
     }
 }
 
-/// Replicas as written, and their backups.
+/// Replicas as the control plane wrote them, and their backups.
 #[derive(Debug)]
 pub(crate) struct WithBackups {
     replicas: Vec<Replica>,
@@ -218,7 +218,8 @@ impl ReplicationEntries {
 
     /// The stored entries, by id, from id `first` on.
     pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = Written> {
-        // The counter is the second operand of `zip`, so that it does not overflow when no entries are left.
+        // The counter is the second operand of `zip`: when no entries are left, `zip` does not advance the counter, so
+        // it cannot overflow.
         let all = self.places.iter().skip(first as usize).zip(first..);
         all.filter_map(|(entry, id)| {
             let entry = entry.as_ref()?;

@@ -1,5 +1,5 @@
-//! Clones and replicas. The engine holds all copies that a multicast group or clone session makes as one packet, whose
-//! handle stands for all of them until each copy runs egress.
+//! Clones and replicas. The engine keeps all copies for a multicast group or clone session as one packet. The handle of
+//! this packet stands for every copy that has not run egress yet.
 
 use std::sync::Arc;
 
@@ -225,8 +225,8 @@ impl Run<'_> {
 }
 
 impl V1Model {
-    /// The only copy of a packet, if it would run next at egress. Returns `None` if the parent is a clone: clones of
-    /// clones could go on without end in one scheduler step.
+    /// The only copy of a packet, if it would run next at egress. Returns `None` if the parent is a clone, because a
+    /// chain of clones of clones could keep one scheduler step from ending.
     fn only_copy(
         &self,
         parent: &Common,

@@ -9,8 +9,7 @@ use crate::{
     traffic_manager::packet::{Common, IngressPacket},
 };
 
-/// Frames that left one after the other and are not counted yet, with the same port, stream, arrival time and drain
-/// epoch.
+/// Consecutive frames of the same port, stream, arrival time and drain epoch that left and are not counted yet.
 #[derive(Default)]
 struct Tally {
     of: Option<(PortId, Common)>,
@@ -31,8 +30,8 @@ impl Tally {
 }
 
 impl V1Model {
-    /// Port and queue of a packet that may go from ingress to egress without waiting; `None` for others. Such a packet
-    /// is unicast, makes no clone and no digest, and would run next at egress.
+    /// Port and queue of a packet that may go from ingress to egress without waiting; `None` for other packets. Such a
+    /// packet is unicast, makes no clone and no digest, and would run next at egress.
     #[inline]
     pub(super) fn way_on(
         &self,
@@ -65,7 +64,8 @@ impl V1Model {
 }
 
 impl Run<'_> {
-    /// Runs new frames until one leaves the fast path.
+    /// Runs new frames until `max_frames` frames have left, no frame waits, or a frame must take the slow path. Returns
+    /// how many frames left.
     pub(super) fn send_frames(&mut self, max_frames: usize) -> usize {
         let (mut tally, mut n_sent) = (Tally::default(), 0);
         let n_ahead = self.engine.prefetch_depth();
@@ -97,8 +97,8 @@ impl Run<'_> {
         }
     }
 
-    /// Runs a frame to its end and adds it to the tally. `Err` if the frame left the fast path, with the number of
-    /// frames that the slow path sent.
+    /// Runs a frame to its end and adds it to the tally. `Err` if the frame had to take the slow path; it holds the
+    /// number of frames that the slow path sent.
     #[inline]
     fn send_frame(&mut self, tally: &mut Tally, frame: &IngressPacket) -> Result<(), usize> {
         let common = &frame.common;

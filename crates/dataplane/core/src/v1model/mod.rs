@@ -48,7 +48,7 @@ pub(crate) struct V1Model {
     tallies: Vec<PortTally>,
 }
 
-/// Frames that left one after the other by one port.
+/// The count of consecutive frames that left by the same port.
 #[derive(Debug)]
 struct PortTally {
     port: PortId,
@@ -115,15 +115,15 @@ impl V1Model {
         self.fuses_fanout && !self.state.tracer.is_on() && common.name == NameId::NONE
     }
 
-    /// Whether a packet that is queued now would run next.
+    /// Whether a packet that is queued for egress now would be the next packet to run.
     #[inline]
     fn is_next_at_egress(&self) -> bool {
         let traffic = &self.traffic;
         let is_frame_looked_at = traffic.look_ahead.is_due()
             && traffic.recirculation.is_empty()
             && !traffic.ingress.is_empty();
-        // If the program reads the time inside, every packet is queued between ingress and egress, so that the caller
-        // can read its clock there.
+        // If the program reads how long a packet has been inside the switch, every packet is queued between ingress and
+        // egress, so that the caller can read its clock there.
         traffic.egress.is_passable() && !is_frame_looked_at && !self.is_timed
     }
 
@@ -147,7 +147,7 @@ impl V1Model {
     }
 
     /// Subtracts `n_copies` from the number of packets that are inside the switch: the copies for which a payload
-    /// extern failed. They are already counted as dropped.
+    /// extern failed. These copies are already counted as dropped.
     fn leave_many(&mut self, common: &Common, n_copies: u32) {
         let inside = &mut self.traffic.inside;
         inside.leave_many(common.epoch, n_copies.into());
@@ -190,8 +190,8 @@ impl Run<'_> {
         Transmitted { n_frames, is_idle }
     }
 
-    /// Runs one scheduler step: a look-ahead if due, else egress, else a recirculated packet, else new frames. Returns
-    /// how many frames left, at most `max_frames`; `None` if nothing can run now.
+    /// Runs one scheduler step, in this order of preference: a look-ahead that is due, egress, a recirculated packet,
+    /// new frames. Returns how many frames left, at most `max_frames`; `None` if nothing can run now.
     pub(crate) fn step(&mut self, max_frames: usize) -> Option<usize> {
         let now = self.model.state.now;
         if self.model.traffic.is_look_ahead_due() {
@@ -213,7 +213,8 @@ impl Run<'_> {
         Some(self.send_frames(max_frames))
     }
 
-    /// Runs the ingress of a new frame early, so that its priority counts.
+    /// Runs the ingress pass of a new frame before the packets that wait for egress, so that the frame may overtake
+    /// them by its priority.
     #[cold]
     fn look_ahead(&mut self) -> usize {
         let n_dropped = self.model.state.counters.dropped_total();
@@ -224,9 +225,10 @@ impl Run<'_> {
         n_sent
     }
 
-    /// Takes the next frame from the ingress queue, which must not be empty. Copies the frame straight from the queue,
-    /// where it was written long ago. The `Option` that `pop_front` returns would be written and at once read again in
-    /// pieces of other sizes, and the processor would stall at each of these reads.
+    /// Takes the next frame from the ingress queue, which must not be empty. Copies the frame from the memory of the
+    /// queue and not from the `Option` that `pop_front` returns: that `Option` would be stored to the stack and at once
+    /// loaded in pieces of other sizes, for which store-to-load forwarding fails, so that the processor would stall at
+    /// each load.
     #[inline]
     fn next_frame(&mut self) -> IngressPacket {
         self.n_prefetched = self.n_prefetched.saturating_sub(1);
@@ -244,7 +246,7 @@ impl Run<'_> {
         self.after_ingress(waiting, &outcome)
     }
 
-    /// Continues after ingress: with egress at once if nothing else must run first, otherwise on the slow path.
+    /// Continues after ingress: runs egress at once if `way_on` allows it; if not, takes the slow path.
     fn after_ingress(&mut self, waiting: &IngressPacket, outcome: &IngressOutcome) -> usize {
         let Some((port, queue)) = self.model.way_on(&waiting.common, outcome) else {
             return self.finish_ingress(waiting, outcome);

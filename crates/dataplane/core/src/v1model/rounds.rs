@@ -67,7 +67,7 @@ impl Leaving<'_> {
 }
 
 impl Run<'_> {
-    /// Runs a packet from the recirculation queue: as many rounds as the engine can run at once, then what its last
+    /// Runs a packet from the recirculation queue: as many rounds as the engine can run at once, then what the last
     /// pass requires.
     pub(super) fn send_rounds(&mut self, going: IngressPacket, max_frames: usize) -> usize {
         let n_rounds_max = self.model.n_rounds_max(&going.common, max_frames);
@@ -108,7 +108,7 @@ impl Run<'_> {
         (rounds.n_rounds - n_failed) as usize + self.end_rounds(going, clone, &rounds)
     }
 
-    /// Continues where the packet stopped after its rounds. Returns how many frames this sent.
+    /// Continues where the packet stopped after its rounds. Returns how many frames left.
     fn end_rounds(
         &mut self,
         mut going: IngressPacket,

@@ -310,7 +310,8 @@ fn a_profile_without_selector_has_members_only() {
 #[test]
 fn tables_share_a_profile_and_each_goes_on_by_its_own_arrows() {
     let mut b = selector();
-    // A second table after the first, with its own copy of the action.
+    // A second table that shares the profile and has its own copy of the action. Ingress starts at
+    // this table.
     let set = b.action("set", &[("left", 8)], &[assign("pkt.left", param(0))]);
     let table = b.table(
         INGRESS,

@@ -1,4 +1,5 @@
-//! Packet generators: counts, pace, lateness, control calls, program change. The tests choose the time.
+//! Packet generators: counts, pace, lateness, control calls, program change. The tests pass the time to the switch and
+//! use no clock.
 
 use std::sync::Arc;
 

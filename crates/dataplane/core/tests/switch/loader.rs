@@ -248,12 +248,12 @@ fn expressions_have_types() {
         deep = op("+", hex(1), deep);
     }
     let b = with(op("==", deep.clone(), deep));
-    // It does not matter whether the JSON reader or the loader refuses the program: there must be no overflow and no
-    // panic.
+    // It does not matter whether the JSON reader or the loader refuses the program: there must be no stack overflow and
+    // no panic.
     let _ = Program::from_json_str(&b.json.to_string());
 }
 
-/// Replaces every value of the file in turn by each of some wrong values.
+/// Loads the program once for each value in its JSON and each of some wrong values that replace it.
 #[test]
 fn no_json_makes_the_loader_panic() {
     let mut b = one_table();

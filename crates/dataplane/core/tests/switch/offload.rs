@@ -32,14 +32,14 @@ impl Pair {
         self.core.lock().unwrap()
     }
 
-    /// Makes the same call on both; their answers must be equal.
+    /// Makes the same call on both switches; their answers must be equal.
     fn both<T: PartialEq + std::fmt::Debug>(&mut self, call: impl Fn(&mut Switch) -> T) -> T {
         let (with, alone) = (call(&mut self.with), call(&mut self.alone));
         assert_eq!(with, alone);
         with
     }
 
-    /// Gives a frame to both; returns whether the offload took it.
+    /// Gives a frame to both switches; returns whether the offload took it.
     fn receive(&mut self, now: Nanos, port: u16, frame: &[u8]) -> bool {
         let port = PortId(port);
         self.alone.handle_frame(now, port, frame);
@@ -50,7 +50,7 @@ impl Pair {
         is_taken
     }
 
-    /// Runs both; they must send the same frames, in any order.
+    /// Runs both switches; they must send the same frames, in any order.
     fn run(&mut self, now: Nanos) -> Vec<OwnedTransmit> {
         let mut with = self.core().run(now);
         with.extend(drain(&mut self.with, now));
@@ -62,7 +62,7 @@ impl Pair {
         with
     }
 
-    /// Asserts that everything readable is equal.
+    /// Asserts that counters, entries and latencies of both switches are equal.
     #[track_caller]
     fn assert_equal(&mut self) {
         self.with.collect();
@@ -186,8 +186,8 @@ fn random_call(switch: &mut Switch, random: &mut fastrand::Rng) -> Result<(), Co
     }
 }
 
-/// Runs random frames and control calls, alone and in batches, and compares everything readable.
-/// Returns the number of frames that the offload took.
+/// Runs random frames and control calls, alone and in batches, and compares the two switches. Returns the number of
+/// frames that the offload took.
 fn random_run(takes: Takes, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut pair = Pair::new(takes, &program(false));
@@ -334,7 +334,7 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
     pair.both(|switch| insert(switch, 1, "forward", 2)).unwrap();
     assert!(pair.receive(0, 0, &[1, 0, 0, 1]));
     pair.run(0);
-    // One packet is inside, and the batch continues after the call that the offload cannot follow.
+    // One packet is inside the offload when the commit at the end of the batch fails.
     let frame = [1, 0, 0, 2];
     assert!(pair.core().receive(0, PortId(0), &frame));
     pair.core().fails = Some("map \"l2\": no memory");
@@ -358,7 +358,7 @@ fn an_offload_that_fails_is_taken_out_and_the_call_holds() {
     let counter = pair.with.direct_counter(table, &key(1), 0).unwrap();
     assert_eq!(counter.packets, 2);
     assert_eq!(pair.core().log.last().unwrap(), "stop");
-    // Setting and removing a trace sink does not reload the offload; a new program does.
+    // Setting and removing a trace sink does not reload the failed offload; a new program does.
     pair.with.set_trace(Some(Box::new(Silent)));
     pair.with.set_trace(None);
     assert!(!pair.forwards());
@@ -402,7 +402,7 @@ fn a_program_is_forgotten_when_it_is_replaced_and_not_when_it_is_loaded_anew() {
     pair.with.set_trace(None);
     assert!(pair.forwards());
     let n_before = pair.core().n_forgotten;
-    // A program is also forgotten if the offload does not forward.
+    // The switch makes the offload forget a program even while the offload does not forward.
     pair.with.begin_batch();
     pair.with.set_program(program(false).program());
     pair.with.set_program(program(false).program());
@@ -513,7 +513,7 @@ fn all_frames_are_punted_while_somebody_listens_to_a_trace() {
     pair.with.set_trace(Some(Box::new(Silent)));
     assert_eq!(pair.with.offload_status(), Some(&OffloadStatus::Waiting));
     assert!(!pair.receive(0, 0, &[1, 0, 0, 0]));
-    // When the offload is loaded again, it finds what was written meanwhile.
+    // When the offload is loaded again, it gets everything that was written meanwhile.
     pair.both(|switch| {
         insert(switch, 2, "flood", 3).unwrap();
         switch.insert_multicast_group(group(3, &[4, 5])).unwrap();

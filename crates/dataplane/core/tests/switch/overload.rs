@@ -18,7 +18,7 @@ const RING_FRAMES: usize = 1_024;
 const BATCH_FRAMES: usize = 64;
 
 /// Makes a program that multicasts packets. The header field `kind` is the multicast group, and `left` is the priority
-/// if `gives_priorities` is set. Each copy gets its viewer's number in `value`.
+/// if `gives_priorities` is set. Each copy gets the number of its viewer (its replica's instance) in `value`.
 fn program(gives_priorities: bool) -> Builder {
     let mut b = Builder::default();
     let mut steps = vec![assign("standard_metadata.mcast_grp", field("pkt.kind"))];
@@ -50,7 +50,7 @@ fn switch(gives_priorities: bool, config: SwitchConfig, replicas: Vec<Replica>) 
     switch
 }
 
-/// What is counted and measured of the frames of one priority.
+/// Counts and the latency of the frames of one priority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Class {
     offered: u64,
@@ -204,7 +204,7 @@ fn a_high_priority_at_a_tenth_of_the_load_loses_nothing() {
         assert!(dropped > 0 && dropped.is_multiple_of(u64::from(n_viewers)));
         let audio = &machine.classes[1];
         let waiting = audio.offered - audio.copies.iter().min().unwrap();
-        // The last frames may still be on their way or in the ring.
+        // The last frames may still be in the switch or in the ring.
         assert!(
             waiting <= 1 + machine.ring.len() as u64,
             "{n_viewers} viewers, {tenths} tenths: {waiting} of {} are missing",

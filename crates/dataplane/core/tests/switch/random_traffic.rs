@@ -7,7 +7,7 @@ use testkit::builder::*;
 /// `PKT_INSTANCE_TYPE_RESUBMIT` of simple_switch.
 const RESUBMITTED: u64 = 6;
 
-/// SplitMix64, implemented independently of the data plane's.
+/// SplitMix64, implemented independently of the data plane's implementation.
 struct Seeded(u64);
 
 impl Seeded {
@@ -102,8 +102,8 @@ fn chain(
         let run = format!("{name}_do");
         let mut is_wanted = bit(*n);
         if *name == "i3" {
-            // Done only if the packet was not resubmitted: otherwise a packet that is resubmitted up to the limit would
-            // make 65,536 clones.
+            // The program resubmits only a packet that was not resubmitted before: a packet that is resubmitted up to
+            // the limit would make 65,536 clones.
             let is_new = op(
                 "!=",
                 field("standard_metadata.instance_type"),
@@ -168,7 +168,7 @@ fn run(seed: u64) -> (Vec<(u16, Vec<u8>)>, u64) {
                 .map(|_| seeded.next().to_be_bytes()[0])
                 .collect();
             // Byte 1 says how many passes the packet makes; they should be few. Bytes 2 and 3 are the port, which
-            // should be one of those in use.
+            // should be one of the ports in use.
             if let Some(left) = frame.get_mut(1) {
                 *left %= 12;
             }

@@ -106,7 +106,7 @@ fn a_handle_is_the_lowest_free_place_and_how_often_it_was_used() {
     let handle = switch.entry_handle(table, &key(8), 0).unwrap();
     assert_eq!((handle.0, handle.place()), (0x0100_0002, 2));
     assert_eq!(switch.entry_handle(table, &key(1), 0), None);
-    // Handles do not restart while there are entries.
+    // The numbering of handles does not restart while the table has entries.
     switch.forget_handles(table).unwrap();
     assert_eq!(handles(&switch, table), expected);
     for value in [0, 7, 8] {

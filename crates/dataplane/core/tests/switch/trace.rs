@@ -1,4 +1,4 @@
-//! Traces: what a newcomer reads about a packet.
+//! Traces: compares the text about a packet with the expected text in a file.
 
 use std::sync::{Arc, Mutex};
 

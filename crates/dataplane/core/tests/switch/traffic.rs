@@ -403,7 +403,7 @@ fn a_higher_priority_leaves_first() {
     for kind in [0, 0, 7, 7] {
         switch.handle_frame(0, PortId(0), &[kind, 0, 0, 0]);
     }
-    // Egress work goes first, so the first packet of each queue leaves before the next comes in.
+    // Egress work goes first, so the first packet of each queue leaves before the next frame runs ingress.
     let first: Vec<u8> = drain(&mut switch, 0).iter().map(|t| t.frame[0]).collect();
     assert_eq!(first, [0, 7]);
     let second: Vec<u8> = drain(&mut switch, 1_000_000)

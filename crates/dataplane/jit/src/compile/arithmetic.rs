@@ -1,5 +1,5 @@
-//! Arithmetic on numbers of several words. [`super::expression`] decides how many words of the operands are needed for
-//! most operations, and whether the result has all words of the value or only its low words.
+//! Generates code for arithmetic on numbers of several 64-bit words. Each function returns the lowest `n` words of the
+//! result, as [`super::expression`] explains.
 
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
@@ -154,7 +154,8 @@ impl Emit<'_, '_, '_> {
     fn shift_right(&mut self, left: &Expr, right: &Expr, n: usize) -> Emitted<Words> {
         if let Some(bits) = range::constant_amount(right) {
             let range = self.names().range(left);
-            // A shift by the width of the widest field leaves only the sign.
+            // If the amount is out of range, a shift by the width of the widest field has the same result: only the
+            // sign remains.
             let bits = bits.unwrap_or(dataplane::limits::FIELD_BITS_MAX);
             let (whole, part) = ((bits / 64) as usize, i64::from(bits % 64));
             let needed = whole + n + 1;

@@ -47,8 +47,8 @@ struct Running {
 
 impl Emit<'_, '_, '_> {
     /// Generates the code of a whole control, from its first node to its end. If the control has a flow cache, its code
-    /// is generated twice, without the cache and with it. The cache sleeps while packets are to bypass it. A packet
-    /// then runs the code without the cache, and loses time only by the check whether the cache sleeps.
+    /// is generated twice, without the cache and with it. While the cache sleeps ([`Emit::while_asleep`]), a packet
+    /// runs the code without the cache, and loses time only by the check whether the cache sleeps.
     pub(crate) fn control(&mut self, start: Option<NodeId>, capacity: Capacity) {
         let end = self.b.create_block();
         if let Some(cache) = self.flow_cache(start, capacity) {
@@ -164,8 +164,8 @@ impl Emit<'_, '_, '_> {
         self.args = None;
     }
 
-    /// Continues after an action. If `is_straight`, only one path leads to this point, so cached field values stay
-    /// valid.
+    /// Begins the code that follows an action. If `is_straight`, only one path leads to this code, so cached field
+    /// values stay valid.
     fn leave_action(&mut self, running: &Running, reached: bool, is_straight: bool) {
         if is_straight {
             self.jump(running.after);
@@ -222,8 +222,8 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Ends the basic block after a primitive, if `flow` requires this: `flow` says where a packet continues after the
-    /// primitive. Returns whether the next primitive is reached from here.
+    /// Generates the jumps that follow a primitive; `flow` says where a packet continues after the primitive. Returns
+    /// whether a packet can fall through to the next primitive.
     fn follow(&mut self, running: &mut Running, position: usize, flow: Flow) -> bool {
         match flow {
             Flow::Next => true,

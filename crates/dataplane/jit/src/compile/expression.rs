@@ -20,12 +20,13 @@ const CANDIDATES_MAX: usize = 64;
 /// A number's words, the lowest first.
 pub(crate) type Words = Vec<Value>;
 
-/// The header that an expression refers to, as far as the compiler can know.
+/// The header that an expression refers to, as far as it is known at compile time.
 pub(crate) enum Found {
     Header(HeaderId),
     /// No header: the index is beyond the end of the stack.
     Nothing,
-    /// The header at the position that a value gives, if there is such a position.
+    /// The header of this list at the position that the value holds at run time; no header if the position is beyond
+    /// the list.
     Among(Vec<HeaderId>, Value),
 }
 
@@ -45,7 +46,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// The words that hold a number exactly, and whether the highest is signed.
+    /// The words that hold a number exactly, and whether the number is signed.
     pub(crate) fn exact(&mut self, expr: &Expr) -> Emitted<(Words, bool)> {
         let range = self.bounded(expr)?;
         Ok((self.low(expr, range.words() as usize)?, range.is_signed()))
@@ -186,7 +187,8 @@ impl Emit<'_, '_, '_> {
         })
     }
 
-    /// Loads a field of the header that was found. Gives zero if the index is beyond the end of the stack.
+    /// Loads a field of the header that [`Emit::find`] found. The value is zero if the index is beyond the end of the
+    /// stack.
     fn field_at(&mut self, found: &Found, offset: u32, n: usize) -> Emitted<Words> {
         if let Found::Among(candidates, _) = found
             && candidates.len() * n > CANDIDATES_MAX
@@ -200,8 +202,8 @@ impl Emit<'_, '_, '_> {
         }))
     }
 
-    /// Returns the words that `of` gives for the header that was found. If no header was found, returns the words that
-    /// `nothing` gives.
+    /// Returns the words that `of` generates for the found header. If there is no such header, returns the words that
+    /// `nothing` generates.
     pub(super) fn of_found(
         &mut self,
         found: &Found,

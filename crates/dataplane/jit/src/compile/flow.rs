@@ -1,6 +1,7 @@
-//! The flow cache in generated code. When a control begins, its code packs the control's inputs into a key and finds
-//! the flow's cells with the key. A flow has one cell for each table. The cell holds the number of the entry that an
-//! earlier packet of the flow found. If a table's cell is filled, the table is not looked up.
+//! The flow cache in generated code. When a control begins, its code packs the control's inputs (fields and header
+//! validities) into a key, and finds the flow's cells with the key. A flow has one cell for each table. The cell holds
+//! the number of the entry that an earlier packet of the flow found. If a table's cell is filled, the code does not
+//! look up the table.
 
 use std::collections::HashMap;
 

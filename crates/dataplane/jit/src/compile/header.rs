@@ -56,7 +56,7 @@ impl Emit<'_, '_, '_> {
         words.into_iter()
     }
 
-    /// Zeroes the fields of a header, except those that are written before they are read. One store
+    /// Zeroes the fields of a header, except the fields that the action writes before anything reads them. One store
     /// zeroes two adjacent words.
     fn clear(&mut self, header: HeaderId, zero: Value) {
         let words = self.words(header);
@@ -89,7 +89,7 @@ impl Emit<'_, '_, '_> {
         }
     }
 
-    /// Zeroes, after the parser, the fields of invalid headers that must be blank from then on.
+    /// Zeroes, after the parser, the fields of each invalid header that later code may read (`Layout::late_headers`).
     pub(crate) fn blank_late_headers(&mut self) {
         for header in self.layout().late_headers() {
             let valid = self.valid(*header);
@@ -135,8 +135,8 @@ impl Emit<'_, '_, '_> {
         self.for_found(found, body)
     }
 
-    /// Generates the code of `body` for the header that was found. If an index chooses the header at run time,
-    /// generates the code for each possible header.
+    /// Generates the code of `body` for the found header. If an index chooses the header at run time, generates the
+    /// code once for each possible header.
     pub(super) fn for_found(
         &mut self,
         found: Found,

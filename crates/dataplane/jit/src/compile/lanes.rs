@@ -62,7 +62,7 @@ struct Step {
     from: Number,
 }
 
-/// Consecutive groups.
+/// A run (see the top of this file), as the steps of its groups.
 #[derive(Debug)]
 pub(super) struct Run {
     steps: Vec<Step>,
@@ -94,7 +94,8 @@ fn group_of(names: Names<'_>, primitives: &[Primitive]) -> Option<Vec<Step>> {
     })
 }
 
-/// Returns the step that four assignments, one from each block, form together. `None` if they are not alike.
+/// Returns the step that four assignments, one from each block, form together. `None` if they differ in more than their
+/// fields, or if vectors cannot compute them.
 fn step_of(names: Names<'_>, assignments: [&Primitive; LANES]) -> Option<Step> {
     let assignments = of_each(assignments, |primitive| match primitive {
         Primitive::Assign {
@@ -109,8 +110,8 @@ fn step_of(names: Names<'_>, assignments: [&Primitive; LANES]) -> Option<Step> {
     })
 }
 
-/// Returns one number for four expressions, if the expressions differ only in their fields and vectors can compute
-/// them.
+/// Returns the vector expression that computes four expressions at once; `None` if they differ in more than their
+/// fields, or if vectors cannot compute them.
 fn number_of(names: Names<'_>, exprs: [&Expr; LANES]) -> Option<Number> {
     match exprs[0] {
         Expr::Const(value) => {
@@ -173,7 +174,7 @@ fn operation_of(
     }
 }
 
-/// Applies `of` to each lane; `None` if `of` has no value for some lane.
+/// Applies `of` to each lane. Returns `None` if `of` returns `None` for any lane.
 fn of_each<T, U>(lanes: [T; LANES], of: impl Fn(T) -> Option<U>) -> Option<[U; LANES]> {
     let [a, b, c, d] = lanes.map(of);
     Some([a?, b?, c?, d?])
@@ -239,7 +240,7 @@ fn are_apart(steps: &[Step]) -> bool {
 #[derive(Default)]
 struct Vectors {
     of: HashMap<Fields, Value>,
-    /// For each field, its vector and its lane.
+    /// For each field that is in a vector, this vector and the field's lane.
     place: HashMap<FieldId, (Fields, u8)>,
     /// Vectors that were assigned and are not written back, in the order of assignment.
     unwritten: BTreeMap<usize, Fields>,

@@ -9,7 +9,7 @@ use cranelift_module::{FuncId, Module};
 
 #[derive(Default)]
 pub(crate) struct Listing {
-    /// Names for addresses in the code.
+    /// The names that the text shows instead of addresses.
     pub names: HashMap<u64, &'static str>,
     /// The name and the text of each function, in the order in which the functions were made.
     pub functions: Vec<(String, String)>,
@@ -18,7 +18,8 @@ pub(crate) struct Listing {
 impl Listing {
     pub(super) fn add(&mut self, name: &str, function: &Function, module: &JITModule) {
         let text = function.display().to_string();
-        // The comment at the end of a line shows the line's constants, which include addresses, so it is cut off.
+        // The comment at the end of a line shows the line's constants, which include addresses, so this code cuts the
+        // comment off.
         let lines = text
             .lines()
             .map(|line| line.split("  ; ").next().unwrap_or_default());

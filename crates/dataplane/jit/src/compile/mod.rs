@@ -55,7 +55,7 @@ pub(crate) use listing::Listing;
 /// function grows faster than the size of the function: 20,000 parser states in a row took half a minute.
 const OPTIMISED_NODES: usize = 8_000;
 
-/// Everything that the range of an expression depends on. The layout gives the widths of fields.
+/// What the computation of an expression's range needs. The layout gives the widths of fields.
 pub(crate) type Names<'p> = range::Names<'p, Layout>;
 
 #[derive(Debug, Error)]
@@ -79,7 +79,7 @@ pub(crate) type Reason = String;
 /// The result of generating code, or why the construct has no native code.
 pub(crate) type Emitted<T = ()> = Result<T, Reason>;
 
-/// A compilation in progress: its input and options, and what it has made so far.
+/// A compilation in progress: its input, its options and its results so far.
 pub(crate) struct Unit<'p> {
     pub program: &'p Program,
     pub layout: &'p Layout,
@@ -315,15 +315,15 @@ pub(crate) struct Emit<'f, 'u, 'p> {
     known: Known,
     functions: HashMap<&'static str, FuncRef>,
     pub action: Option<ActionId>,
-    /// The arguments of the running action.
+    /// The address of the entry whose words hold the arguments of the running action, if it runs for an entry.
     args: Option<Value>,
-    /// The arguments, if they are constants.
+    /// The arguments of the running action, if it is a table's constant default action; otherwise empty.
     bound: &'p [Int],
-    /// The packet's flow, if the control has a cache.
+    /// The packet's record in the control's flow cache, if the control has a cache.
     flow: Option<flow::Flow>,
     /// Fields that the current primitive need not write: a later primitive writes them before anything reads them.
     dead: Vec<FieldId>,
-    /// The place in the P4 program that is being compiled, for the explanations why constructs are interpreted.
+    /// The place in the P4 program that is being compiled. Reports of constructs left to the interpreter name it.
     pub place: String,
 }
 
@@ -544,7 +544,7 @@ impl<'p> Emit<'_, '_, 'p> {
         }
     }
 
-    /// Forgets a cached word that may have been written.
+    /// Forgets one cached word of a field, because the code may have written the field.
     pub(crate) fn forget_word(&mut self, field: FieldId, word: usize) {
         self.known.remove(&(field, word));
     }

@@ -252,7 +252,7 @@ impl Emit<'_, '_, '_> {
         Ok(())
     }
 
-    /// Generates code that gives the value of `body` if a condition is not 0, else `otherwise`.
+    /// Generates code whose result is the value of `body` if `condition` is not 0, and `otherwise` if it is 0.
     pub(crate) fn where_true(
         &mut self,
         condition: Value,
@@ -269,7 +269,7 @@ impl Emit<'_, '_, '_> {
         self.begin_inner(yes);
         let value = body(self);
         self.b.ins().jump(after, &[BlockArg::Value(value)]);
-        // Field values that `body` cached are not known if the condition is 0.
+        // If the condition is 0, the code of `body` does not run, so field values that it cached are invalid here.
         self.begin(after);
         result
     }
@@ -325,7 +325,7 @@ impl Emit<'_, '_, '_> {
         };
         let range = self.names().range(from);
         let value = self.low(from, words)?;
-        // A value without a known bound is cut like a value of any width.
+        // A value whose range is unknown is cut to the field's width.
         let range = range.unwrap_or(Range::ANY);
         self.put(to, value, &range)
     }

@@ -33,7 +33,7 @@ struct Applied<'p> {
     records: Value,
 }
 
-/// Whether a lookup hit, as far as the compiler can know.
+/// Whether a lookup hit, as far as it is known at compile time.
 #[derive(Debug, Clone, Copy)]
 enum Hit {
     Known(bool),
@@ -52,7 +52,7 @@ impl Applied<'_> {
 }
 
 impl<'p> Emit<'_, '_, 'p> {
-    /// Applies a table and continues at the nodes after it.
+    /// Applies a table, then jumps to the node that follows it in the control.
     pub(super) fn table(&mut self, control: &mut Control, id: TableId) {
         let program = self.unit.program;
         let Some(info) = program.table_info(id) else {
@@ -225,7 +225,7 @@ impl<'p> Emit<'_, '_, 'p> {
         self.jump(next);
     }
 
-    /// Looks up the entry that the packet hits. Gives the entry's number, or [`MISS`].
+    /// Looks up the entry that the packet hits. The result is the entry's number, or [`MISS`].
     fn find_entry(&mut self, applied: &Applied<'_>) -> Value {
         let words = match self.key(applied.info, &applied.node.key) {
             Ok(words) => words,
@@ -327,7 +327,7 @@ impl<'p> Emit<'_, '_, 'p> {
             self.begin(plain);
             after
         });
-        // If a table declares no counters, nobody reads the counters of its entries.
+        // If the P4 program declares no direct counter for a table, nobody reads the counters of its entries.
         if applied.info.with_counters || !specialised {
             let bytes = self.load_context(types::I64, offset_of!(PassContext, ingress_bytes));
             self.increase(account, size32(PACKETS), None);
@@ -342,7 +342,7 @@ impl<'p> Emit<'_, '_, 'p> {
         }
     }
 
-    /// Adds `by`, or 1, to a counter.
+    /// Adds `by` to a counter, or 1 if `by` is `None`.
     fn increase(&mut self, base: Value, offset: u32, by: Option<Value>) {
         let before = self.load(types::I64, Region::State, base, offset);
         let now = match by {
@@ -408,7 +408,7 @@ impl<'p> Emit<'_, '_, 'p> {
         Ok(words.collect())
     }
 
-    /// Puts a value, cut to its width, into a key's words.
+    /// Puts a value into a key's words. The caller has cut the value to its field's width.
     pub(super) fn place(
         &mut self,
         words: &mut [Option<Value>],
@@ -430,7 +430,7 @@ impl<'p> Emit<'_, '_, 'p> {
         }
     }
 
-    /// Computes [`KeyField::order`] of a value that is cut to its field's width.
+    /// Computes [`KeyField::order`] of a value. The caller has cut the value to its field's width.
     fn order(&mut self, field: &KeyField, value: Vec<Value>) -> Vec<Value> {
         let least = field.order(&Int::ZERO);
         let least = least.as_sign_words().1;

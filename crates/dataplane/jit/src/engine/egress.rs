@@ -1,7 +1,7 @@
 //! Takes a packet through egress: writes its egress metadata, runs the egress control and writes its headers as bytes.
-//! If the packet only leaves by its port, one call of generated code ([`crate::passes`]) does all of this. Otherwise
-//! the call ends after the egress control, and this file does the remaining work. A packet's *block* is its header
-//! vector.
+//! If the packet is only transmitted, one call of generated code ([`crate::passes`]) does all of this. If the packet is
+//! dropped, cloned, truncated or recirculated, the call ends after the egress control, and this file does the remaining
+//! work. A packet's *block* is its header vector.
 
 use dataplane::{
     DropReason,
@@ -121,7 +121,7 @@ impl Native {
     /// of the frame.
     ///
     /// # Errors
-    /// The extern failed.
+    /// The extern that changes the payload failed.
     pub(super) fn change_payload(
         &mut self,
         state: &mut State,

@@ -2,8 +2,8 @@
 //!
 //! A copy that is only transmitted never takes a place in the pool of packets (`packet.rs`). It goes through egress in
 //! the *scratch packet*: a block (header vector) and a buffer for headers, which all copies use one after the other.
-//! The bytes after the headers are not copied: every copy uses those of the original packet. A copy that is dropped,
-//! cloned or recirculated gets a place in the pool.
+//! The bytes after the headers are not copied: every copy uses the bytes of the original packet. A copy that is
+//! dropped, cloned or recirculated gets a place in the pool.
 //!
 //! [`Engine::fan_out`]: dataplane::engine::Engine::fan_out
 
@@ -37,7 +37,7 @@ impl Scratch {
 
 impl Native {
     /// Whether the copies of a packet may use the scratch packet: the program has no varbit fields, the copies are not
-    /// truncated, and they share everything after the headers.
+    /// truncated, and the copies share all bytes after the headers.
     pub(super) fn may_use_scratch(&self, packet: &Packet) -> bool {
         !self.slots.has_variable
             && packet.requests.truncate_bytes == Requests::WHOLE
@@ -45,7 +45,8 @@ impl Native {
     }
 
     /// Takes the copies of a packet through egress in the scratch packet; `may_use_scratch` must have returned true for
-    /// the packet. Stops at the first copy that is not just transmitted, and returns this copy's outcome.
+    /// the packet. Stops at the first copy that is not just transmitted, and returns this copy's outcome; `None` if all
+    /// copies were transmitted.
     pub(super) fn fan_out_at_once(
         &mut self,
         state: &mut State,
@@ -62,8 +63,8 @@ impl Native {
         let mut n_gone = 0;
         let mut other = None;
         loop {
-            // The input is read in place. A move would load several fields at once, and stall until the
-            // store of each field has reached the cache.
+            // The loop reads the input in place. A move would load several fields with one instruction, and this load
+            // would stall until the stores of all these fields have reached the cache.
             let next = copies.next_copy();
             let Some(input) = &next else { break };
             // SAFETY: both arguments are blocks of the layout that the code is for.

@@ -6,16 +6,16 @@
 //! three cases.
 //!
 //! **Prefetch.** The engine runs the parser and checksum verification of waiting frames a few frames ahead, and the
-//! ingress control's flow cache prefetches the flow records of these frames ([`crate::flow`]). This has no visible
-//! effect: the engine does it only if the parser keeps no state between packets, and if nothing that the parser reads
-//! can change, except by calls from the control plane. Such a call increases the engine's number `epoch` if it changes
-//! what the parser reads. The pass of a frame that was parsed ahead before the call then begins again.
+//! ingress control's flow cache prefetches the flow records of these frames ([`crate::flow`]). Prefetching has no
+//! visible effect: the engine runs ahead only if the parser keeps no state between packets, and if only calls from the
+//! control plane can change what the parser reads. Such a call increases the engine's number `epoch` if it changes what
+//! the parser reads. The pass of a frame that was parsed ahead before the call then begins again.
 //!
 //! **Re-parse.** The deparser would write the headers of a recirculating packet, and the parser would mostly extract
 //! the same headers again. So the headers stay in the packet's old block (its header vector from the last pass), and
 //! the parser's states copy them from there (`frames/parser/reparse.rs`). The engine writes the headers as bytes only
-//! if the parser's outcome would differ, or if the ingress control wants a clone or a resubmission, which begins with
-//! the frame as it came to ingress. The old block is the engine's `spare` block until the control has run.
+//! if the parser's outcome would differ, or if the ingress control requests a clone or a resubmission, which begins
+//! with the frame as it came to ingress. The old block is the engine's `spare` block until the control has run.
 
 use dataplane::{
     DropReason, PortId,
@@ -174,7 +174,7 @@ impl Native {
         }
     }
 
-    /// The outcome of a packet that does not just go to one port.
+    /// Returns the outcome of a pass whose result is not [`Plain`].
     #[inline(never)]
     fn rare_outcome(&mut self, state: &State, handle: PacketHandle) -> IngressOutcome {
         let failed = self.finish(handle);
@@ -205,8 +205,8 @@ impl Native {
         }
     }
 
-    /// Writes the packet's headers as bytes, as they came to ingress, if the control wants a clone or a resubmission
-    /// and the headers are so far only in the block.
+    /// Writes the headers with which the packet came to ingress as bytes, if the control requested a clone or a
+    /// resubmission and these headers are only in the old block.
     fn write_what_came(&mut self, state: &State, handle: PacketHandle) {
         let packet = self.packets.pool.packet(handle);
         let is_wanted = packet.requests.clone != 0 || packet.requests.resubmit != 0;

@@ -60,8 +60,8 @@ impl Native {
         let mut rounds = Rounds::none(input);
         let mut ingress = input.ingress;
         let now = state.now();
-        // The inputs are made in place. A move would load several fields at once, and stall until the
-        // store of each field has reached the cache.
+        // The loop makes the inputs in place. A move would load several fields with one instruction, and this load
+        // would stall until the stores of all these fields have reached the cache.
         let way = |port, queue, instance_type, instance| EgressInput {
             port,
             queue,
@@ -141,7 +141,7 @@ impl Native {
         self.context.requests = Requests::NONE;
     }
 
-    /// Ends the passes through the program that a recirculating packet makes, and says how they ended.
+    /// Completes the pass at which the rounds stopped, and returns its outcome.
     fn end_rounds(
         &mut self,
         state: &mut State,
@@ -168,8 +168,8 @@ impl Native {
         }
     }
 
-    /// The clone that the packet requested, and the clone's queue, if the packet recirculates and requested nothing
-    /// else. Writes the clone's block.
+    /// Returns the packet's clone and the clone's queue, if the packet requested a clone and a recirculation and
+    /// nothing else. Writes the clone's block.
     #[inline]
     fn lone_clone(
         &mut self,

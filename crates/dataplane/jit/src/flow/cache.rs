@@ -51,14 +51,15 @@ impl Capacity {
 /// Lookups after which the cache checks whether it is worth its cost.
 const WINDOW: u32 = 4_096;
 
-/// The least number of hits in a window for which the cache is worth its cost: a miss costs what a hit saves.
+/// The least number of hits in a window for which the cache is worth its cost: a miss costs about as much time as a hit
+/// saves.
 const WINDOW_HITS_MIN: u32 = WINDOW / 2;
 
-/// How many windows in a row may have too few hits, as long as most misses find an unused record: an empty cache must
-/// fill first.
+/// How many windows in a row may have too few hits before the cache sleeps, if most misses find an unused record: an
+/// empty cache must fill first.
 const POOR_WINDOWS_MAX: u32 = 16;
 
-/// The cache sleeps when it was not worth its cost: then this many packets bypass it.
+/// When the cache is not worth its cost, it sleeps: this many packets bypass it.
 const SLEEP: u32 = 16 * WINDOW;
 
 const LINE_WORDS: usize = 8;
@@ -82,8 +83,8 @@ pub(crate) struct FlowCache {
     stride: usize,
     /// Words of a record before its key.
     key_at: usize,
-    /// Counts changes of tables and action profiles, from 1. A record with another generation is invalid, or unused if
-    /// its generation is 0.
+    /// Counts changes of tables and action profiles, from 1. A record whose generation differs is invalid. A record of
+    /// generation 0 was never used.
     generation: u32,
     /// The bits of the key that are compared.
     masks: Box<[u64]>,
@@ -304,8 +305,8 @@ mod tests {
         FlowCache::new(plan, false, capacity)
     }
 
-    /// Looks up packets of `flows` flows in turn, as generated code does. Returns how many of the last thousand hit,
-    /// and whether the cache slept.
+    /// Looks up packets of `flows` flows in turn, as generated code does. Returns how many of the last thousand packets
+    /// hit, and whether the cache slept.
     fn run(cache: &mut FlowCache, flows: u64, packets: u64) -> (u32, bool) {
         let (mut hits, mut slept) = (0, false);
         for packet in 0..packets {

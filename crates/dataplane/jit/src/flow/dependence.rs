@@ -1,4 +1,4 @@
-//! Traces what values depend on, back to the fields and validities that a packet has when a control begins.
+//! Traces what values depend on, back to the fields and header validities that a packet has when a control begins.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -9,8 +9,8 @@ use dataplane::{
     },
 };
 
-/// The highest number of variables that a value is traced back to. If a value depends on more variables, it is treated
-/// as if it depended on anything.
+/// The highest number of variables that a value is traced back to. The inputs of a value that depends on more variables
+/// count as unknown.
 const VARIABLES_MAX: usize = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ impl Inputs {
         Self(Some([variable].into()))
     }
 
-    /// The variables, sorted.
+    /// The variables, sorted; `None` if they are not known.
     pub(crate) fn variables(&self) -> Option<&[Variable]> {
         self.0.as_deref()
     }
@@ -58,13 +58,13 @@ impl Inputs {
     }
 }
 
-/// What variables hold at a point of a control, as functions of what they held when the control began. A variable that
-/// is not in the map still holds its first value.
+/// The values of variables at a point of a control, as functions of their values when the control began. A variable
+/// that is not in the map still holds its first value.
 #[derive(Debug, Clone)]
 pub(crate) struct Values<'p> {
     ir: &'p Ir,
     written: BTreeMap<Variable, Inputs>,
-    /// The variables that decided that this point is reached.
+    /// The variables that decide whether a packet comes to this point.
     pub reached: Inputs,
 }
 
@@ -110,8 +110,8 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// What a variable depends on if nothing has written it. Times and queue metadata differ from packet to packet, so
-    /// they depend on anything.
+    /// The inputs of a variable that nothing has written. Timestamps and queueing metadata differ from packet to
+    /// packet, so they count as unknown inputs.
     fn first(&self, variable: Variable) -> Inputs {
         let Variable::Field(field) = variable else {
             return Inputs::of(variable);
@@ -148,7 +148,7 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// What a number depends on; `args` is what an action's arguments depend on.
+    /// The inputs of a number. `args` are the inputs of the action's arguments.
     pub(crate) fn number(&self, expr: &Expr, args: &Inputs) -> Inputs {
         match expr {
             Expr::Const(_) => Inputs::nothing(),
@@ -207,8 +207,8 @@ impl<'p> Values<'p> {
         })
     }
 
-    /// Makes a variable depend on `value` and on what decided that this point is reached. If the variable may stay
-    /// unwritten (not `surely`), it also depends on its inputs so far.
+    /// Makes a variable depend on `value` and on the variables that decide whether a packet comes to this point. If the
+    /// variable may stay unwritten (not `surely`), it also depends on its inputs so far.
     fn write(&mut self, variable: Variable, value: &Inputs, surely: bool) {
         let mut value = value.and(&self.reached);
         if !surely {
@@ -252,7 +252,8 @@ impl<'p> Values<'p> {
         }
     }
 
-    /// Updates the values by what a primitive writes. `surely` says that the primitive runs whenever its action does.
+    /// Updates the values of the variables that a primitive writes. `surely` says that the primitive runs for every
+    /// packet that comes to this point of the control.
     pub(crate) fn primitive(&mut self, primitive: &Primitive, args: &Inputs, surely: bool) {
         let ir = self.ir;
         match primitive {

@@ -35,11 +35,12 @@ pub(crate) enum Input {
     Valid(HeaderId),
 }
 
-/// The bits of an input that keys of tables read.
+/// The bits of an input that the keys of tables depend on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Looked {
     Whole,
-    /// The bits that entries look at in these fields of keys.
+    /// Only the bits that some table entry matches on. Each pair is a table and the input's position among the fields
+    /// of the table's key.
     Keys(Vec<(TableId, usize)>),
 }
 
@@ -54,7 +55,8 @@ pub(crate) struct FlowPlan {
 }
 
 struct Key {
-    /// Fields that the key reads as they were when the control began, with their places in the key.
+    /// Fields that still have their values from the control's beginning when the table reads them, with their positions
+    /// in the key.
     direct: Vec<(FieldId, usize)>,
     other: Inputs,
 }
@@ -206,7 +208,7 @@ impl<'p> Follower<'p> {
             }
             return;
         }
-        // Repeats until nothing is added, since a jump may lead back to an earlier primitive.
+        // Repeats until the values no longer change, because a jump may lead back to an earlier primitive.
         let reached = values.reached.clone();
         loop {
             let before = values.clone();
@@ -264,7 +266,7 @@ impl<'p> Follower<'p> {
             return None;
         }
         let shape = shape(layout, &inputs);
-        // The results depend on nothing that differs from packet to packet, so there is nothing to look up by.
+        // Without inputs, the tables find the same entries for every packet, and a cache would have no key.
         if shape.words() == 0 {
             return None;
         }

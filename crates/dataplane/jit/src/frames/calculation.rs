@@ -1,6 +1,6 @@
-//! Generates the code of calculations, such as checksums. If every header of the input is valid, the code adds shifted
-//! fields for the Internet checksum, and packs the input of any other algorithm on the stack. Otherwise the runtime
-//! gathers the input.
+//! Generates the code of calculations, such as checksums. If every header of the input is valid, the generated code
+//! adds shifted fields for the Internet checksum, and packs the input of any other algorithm on the stack. If a header
+//! is invalid, a runtime function gathers the input.
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, condcodes::IntCC, types};
 use dataplane::engine::ir::{
@@ -46,7 +46,7 @@ struct Input<'p> {
 #[derive(Clone, Copy)]
 pub(crate) enum Kept<'a> {
     Nothing,
-    /// Under this number, verification stores the sum of everything that cannot change. The function returns whether a
+    /// Under this number, verification stores the sum of everything that cannot change. The function decides whether a
     /// field may change.
     Put(usize, &'a dyn Fn(FieldId) -> bool),
     /// The update loads the sum with this number, and adds the fields that may have changed.
@@ -250,10 +250,10 @@ fn internet_checksum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, kept: Kept<'_>
     bits::fold(&mut e.b, sum)
 }
 
-/// The unfolded sum of the pieces that may change, or of those that cannot.
+/// The unfolded sum of the pieces that may change if `is_changing`, or of the pieces that cannot change.
 fn sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>, is_changing: bool) -> Value {
     let mut sum = iconst(&mut e.b, 0);
-    // Zeros fill the last word.
+    // Zeros pad the input to a whole number of 16-bit words.
     let total = input.bits.next_multiple_of(16);
     for piece in &input.pieces {
         if piece.is_changing != is_changing {
@@ -273,7 +273,7 @@ fn lasting_sum(e: &mut Emit<'_, '_, '_>, input: &Input<'_>) -> Value {
     if !input.with_payload {
         return fields;
     }
-    // The payload begins on a byte boundary.
+    // The payload begins on the first byte boundary after the other input.
     let begins_low = input.bits.div_ceil(8) % 2;
     let begins_low = e.constant(begins_low.into());
     let pass = e.pass;

@@ -54,7 +54,7 @@ fn failed(code: u32) -> i64 {
     !i64::from(code)
 }
 
-/// Makes the first `end` bytes of the frame contiguous; the frame must have at least that many.
+/// Makes the first `end` bytes of the frame contiguous; the frame must have at least `end` bytes.
 unsafe extern "C" fn pull(context: *mut PassContext, end: u64) {
     // SAFETY: called by generated code only, in a pass.
     let (context, packets, _) = unsafe { world(context) };

@@ -14,7 +14,7 @@ fn place(e: &mut Emit<'_, '_, '_>, checksum: &Checksum) {
     e.place = format!("checksum of \"{name}\"");
 }
 
-/// Verifies the checksums. Returns a word: 1 if all are right, else 0.
+/// Verifies the checksums. Returns a word: 1 if all checksums are right, else 0.
 pub(crate) fn emit_verification(e: &mut Emit<'_, '_, '_>) -> Value {
     let mut all_right = e.constant(1);
     let ir = e.ir();

@@ -1,5 +1,5 @@
 //! The deparser as code: stores the valid headers one after the other, eight bytes at a time. Packed fields, which the
-//! packet's block (header vector) keeps as on the wire, are copied; unpacked fields are inserted from their words.
+//! packet's block (header vector) keeps as on the wire, are copied; the code inserts unpacked fields from their words.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use dataplane::engine::ir::HeaderId;
@@ -96,7 +96,8 @@ fn fields(e: &mut Emit<'_, '_, '_>, header: HeaderId, out: Value) -> Value {
     bits::add_const(&mut e.b, out, u64::from(declared.fixed_bits / 8))
 }
 
-/// A mask of the bits that the ranges cover in a header's `number`-th word; the first bit is the highest.
+/// A mask of the bits that the ranges cover in a header's `number`-th word; the header's first bit is the highest bit
+/// of the word.
 fn kept(ranges: &[std::ops::Range<u32>], number: u32) -> u64 {
     let (start, end) = (number * 64, number * 64 + 64);
     let masks = ranges.iter().map(|range| {

@@ -68,12 +68,12 @@ impl Sums {
         self.len
     }
 
-    /// The sum that the verification of a checksum stores.
+    /// The number of the sum that the verification of a checksum stores, if it stores a sum.
     pub(crate) fn kept_by(&self, checksum: usize) -> Option<usize> {
         self.put[checksum]
     }
 
-    /// The sum that the update of a checksum loads.
+    /// The number of the sum that the update of a checksum loads, if it loads a sum.
     pub(crate) fn used_by(&self, checksum: usize) -> Option<usize> {
         self.used[checksum]
     }

@@ -34,7 +34,8 @@ pub(crate) struct FrameCode {
     pub parse: Parse,
     /// Checksum update and deparser.
     pub deparse: Deparse,
-    /// `None` if the program never recirculates, or no packet could be parsed from its block.
+    /// `None` if fan-out fusion is off, if the program never recirculates, or if no packet can be parsed from its
+    /// block.
     pub reparse: Option<ReparseCode>,
 }
 
@@ -67,8 +68,7 @@ impl Reparse {
         if !is_worth || !parser::is_reparse_possible(ir) {
             return Ok(None);
         }
-        // Constructs left to the interpreter are reported once, though their code is generated
-        // again here.
+        // The report lists constructs left to the interpreter only once, though their code is generated again here.
         let n_explained = unit.explained.len();
         let measure = unit.define_with("measure", 0, Some(types::I64), |emit, _| {
             checksum::emit_update(emit);

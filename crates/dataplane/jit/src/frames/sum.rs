@@ -26,8 +26,7 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
     u16::try_from(sum).expect("folded to 16 bits")
 }
 
-/// The folded sum of bytes in network order. With `begins_low`, the first byte is the low one of
-/// its 16-bit word.
+/// The folded sum of bytes in network order. With `begins_low`, the first byte is the low byte of a 16-bit word.
 pub(crate) fn of(bytes: &[u8], begins_low: bool) -> u16 {
     // If the bytes of every word are swapped, the bytes of the sum are swapped, too (RFC 1071, section 2 (B)).
     let sum = in_memory(bytes);

@@ -21,9 +21,9 @@ type OfKey = unsafe extern "C" fn(*const c_void, *const u64) -> u32;
 /// A lookup that generated code calls. It returns the entry's number, or [`MISS`].
 ///
 /// # Safety
-/// The function's first argument is the [`TableIndex::target`] of a live index that gave this
-/// function or an equal one. Nobody writes the index during the call. The other arguments are the
-/// words of a key of the index's shape, or a pointer to these words.
+/// The function's first argument is the [`TableIndex::target`] of a live index whose [`TableIndex::function`] is this
+/// function. Nobody writes the index during the call. The other arguments are the words of a key of the index's shape,
+/// or a pointer to these words.
 #[derive(Debug, Clone, Copy)]
 pub struct LookupFunction {
     pub address: *const u8,

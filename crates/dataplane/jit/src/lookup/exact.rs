@@ -56,7 +56,7 @@ impl ExactMap {
         }
     }
 
-    /// Looks up a key as [`ExactMap::lookup`] does, with the number of words known when compiling.
+    /// Looks up a key as [`ExactMap::lookup`] does, with a number of words that is known at compile time.
     #[inline(always)]
     pub fn lookup_words<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
         self.find(WORDS, |word| key[word])
@@ -210,7 +210,7 @@ mod tests {
             let mut random = fastrand::Rng::with_seed(words as u64);
             let (mut map, mut model) = (ExactMap::new(words), HashMap::new());
             for step in 0..20_000u32 {
-                // Few values for each word, so that keys come again and differ in one word only.
+                // Few values for each word, so that keys repeat, and often differ in one word only.
                 let key: Vec<u64> = (0..words).map(|_| random.u64(0..12) << 61).collect();
                 match random.u8(0..5) {
                     0 | 1 => assert_eq!(map.insert(&key, step), model.insert(key, step)),

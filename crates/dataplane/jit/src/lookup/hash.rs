@@ -19,7 +19,7 @@ fn fold(a: u64, b: u64) -> u64 {
     low ^ high
 }
 
-/// The hash of `words` words; `word` returns each of them.
+/// The hash of `words` words; `word(n)` returns the n-th word.
 #[inline(always)]
 pub(crate) fn hash_words(words: usize, word: impl Fn(usize) -> u64) -> u64 {
     match words {

@@ -3,18 +3,19 @@
 //! bits, at most 16; each node below covers four bits more.
 //!
 //! A slot has the entry of the longest prefix that ends in its node and covers the slot, so a lookup loads one slot per
-//! node and remembers the last entry that it saw. A prefix that is alone below its slot has no nodes: the slot leads to
-//! the entry, whose prefix is compared. So a key of 128 bits costs little more than one of 32. A write changes the
-//! slots that a prefix covers in its node: at most 16, or a part of the root.
+//! node and remembers the last entry that it saw. A prefix that is alone below its slot has no nodes: the slot has the
+//! entry's number, and the lookup compares the key with the entry's prefix. So a key of 128 bits costs little more than
+//! a key of 32 bits. A write changes the slots that a prefix covers in its node: at most 16, or a part of the root.
 
 use std::collections::HashMap;
 
 use super::shape::{FieldPlace, KeyShape, low_ones};
 
-/// Words of the longest key.
+/// The number of words of the longest key.
 pub(super) const WORDS_MAX: usize = 4;
 
-/// The highest number of key bits that the root covers: 512 KiB of slots. Caches hold the part that traffic uses.
+/// The highest number of key bits that the root covers: 512 KiB of slots. The processor's caches hold the part that
+/// traffic uses.
 const ROOT_BITS_MAX: u32 = 16;
 
 const NODE_BITS: u32 = 4;
@@ -56,7 +57,7 @@ struct Prefix {
 }
 
 impl Prefix {
-    /// The prefix that remains of a key without the key's lowest `after` bits.
+    /// Makes the prefix that leaves out the lowest `after` bits of a key.
     fn new(key: &[u64], after: u32) -> Self {
         let mut words = [0; WORDS_MAX];
         for (word, (to, from)) in words.iter_mut().zip(key).enumerate() {
@@ -74,7 +75,7 @@ pub struct LpmTrie {
     bits: u32,
     prefix_bits: u32,
     root: Node,
-    /// The slots of the root, then those of each node.
+    /// The slots of the root, then the slots of each node.
     slots: Vec<Slot>,
     /// For each node, by its first slot: how many prefixes end in the node or below, at least two.
     n_prefixes: HashMap<usize, usize>,
@@ -140,7 +141,7 @@ impl LpmTrie {
         }
     }
 
-    /// Looks up a key as [`LpmTrie::lookup`] does, with the shape's number of words known when compiling.
+    /// Looks up a key as [`LpmTrie::lookup`] does, with a number of words that is known at compile time.
     #[inline(always)]
     pub fn lookup_words<const WORDS: usize>(&self, key: &[u64; WORDS]) -> u32 {
         let mut low = self.root.low;
@@ -162,12 +163,12 @@ impl LpmTrie {
             });
             entry = if differs == 0 { leaf + 1 } else { entry };
         }
-        // 0, which is no entry, becomes `MISS`.
+        // 0 means no entry here, and becomes `MISS`.
         entry.wrapping_sub(1)
     }
 
-    /// Sets the entry of the prefix that keeps the first `len` bits of the key's prefix field. Returns the old entry.
-    /// No other prefix may have this entry.
+    /// Sets the entry of the prefix that keeps the first `len` bits of the key's prefix field. Returns the prefix's old
+    /// entry. No other prefix may have the number `entry`.
     pub fn insert(&mut self, key: &[u64], len: u32, entry: u32) -> Option<u32> {
         let prefix = self.prefix(key, len);
         self.set_prefix(entry, &prefix);

@@ -2,7 +2,8 @@
 //!
 //! A benchmark measures each structure against a hash map of the standard library and a linear search
 //! (docs/performance.md; `cargo bench -p dataplane-jit --bench lookup`). The structures know nothing of tables, actions
-//! or counters. Random tests check that they find what the interpreter's index finds (`dataplane`'s `match_action`).
+//! or counters. Random tests check that the structures find the same entries as the interpreter's index (`dataplane`'s
+//! `match_action`).
 
 pub mod call;
 pub mod exact;

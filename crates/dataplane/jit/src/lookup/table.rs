@@ -35,7 +35,7 @@ pub struct TableIndex {
     fields: Vec<KeyField>,
     pub(super) index: Index,
     has_priority: bool,
-    /// The bits of a key that some entry has looked at since the table was last empty.
+    /// The bits of a key that any entry has matched on since the table was last empty.
     looked_at: Vec<u64>,
 }
 
@@ -71,8 +71,8 @@ impl TableIndex {
         }
     }
 
-    /// The bits of a key's field that may decide a lookup, the least significant 64 first. They are the bits that the
-    /// entries, including past ones, look at.
+    /// The bits of a key's field that may decide a lookup, the least significant 64 first. They are the bits that
+    /// entries match on, including entries removed since the table was last empty.
     pub fn looked_at(&self, field: usize) -> impl Iterator<Item = u64> {
         let place = self.shape.fields().get(field).copied();
         let words = place.map_or(0, |place| place.words());
@@ -80,7 +80,7 @@ impl TableIndex {
     }
 
     /// Adds an entry. `key` has one matcher per field; `entry` is a small number that no other entry of the table has.
-    /// Among matching entries of one priority, the one added first is found.
+    /// Among matching entries of one priority, a lookup finds the entry that was added first.
     pub fn insert(&mut self, key: &[Matcher], priority: i32, entry: u32) {
         let words = self.words(key);
         self.look_at(&words, key);
@@ -171,7 +171,7 @@ fn index(info: &TableInfo, kinds: &[MatchKind], shape: &KeyShape) -> Index {
             let trie = LpmTrie::new(shape, *prefix);
             trie.map_or_else(ternary, |trie| Index::Lpm(Box::new(trie)))
         }
-        // The loader refuses such a key.
+        // The loader refuses a key with several LPM fields.
         _ => ternary(),
     }
 }

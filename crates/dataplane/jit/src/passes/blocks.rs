@@ -27,7 +27,7 @@ pub(super) fn blank(e: &mut Emit<'_, '_, '_>) {
     }
 }
 
-/// Sets words of a block to those of a blank block.
+/// Sets words of a block to the words of a blank block.
 fn fill(e: &mut Emit<'_, '_, '_>, words: Range<usize>, to: Value) {
     let blank = &e.layout().blank()[words.start * 8..words.end * 8];
     if words.len() > UNROLLED_WORDS_MAX {

@@ -1,5 +1,5 @@
-//! Checks the project's own programs: each must have native code, and those that matter must leave nothing to the
-//! interpreter.
+//! Checks the P4 programs of this repository: each must compile to native code, and the programs in `p4` must leave
+//! nothing to the interpreter.
 
 use std::{
     collections::BTreeMap,
@@ -64,8 +64,8 @@ fn every_program_has_native_code_and_few_constructs_are_interpreted() {
     assert!(n_programs > 100, "found {n_programs} programs only");
 }
 
-/// Makes a native engine at each load, but returns the engine that it made at the load before. That engine is for
-/// another state.
+/// Makes a native engine at each load, but returns the engine that it made at the load before. That engine belongs to
+/// another switch's state.
 struct Swapped(Arc<Mutex<Option<Box<dyn Engine>>>>);
 
 impl EngineFactory for Swapped {

@@ -12,7 +12,7 @@ use testkit::p4::{json_of, program_of};
 /// The traffic: `steps` steps, of which one in `write_one_in` is a control call (it writes to the switch's tables or
 /// value sets, for example) and the others are frames. The frames are of few flows. If `alternates`, they are of many
 /// flows for 20,000 steps, then of few flows for 20,000 steps, and so on. Up to `together` frames wait in the switch;
-/// some of them leave before others come, or before a control call.
+/// some of these frames leave before further frames arrive, or before a control call.
 #[derive(Clone, Copy)]
 struct Traffic {
     steps: usize,
@@ -43,8 +43,8 @@ const MANY_FLOWS: Traffic = Traffic {
     together: 12,
 };
 
-/// A program whose tables match on fields as they came, on computed values, on what other tables' actions wrote, and on
-/// a register's value, which no cache may remember.
+/// A program whose tables match on fields of the received frame, on computed values, on fields that other tables'
+/// actions wrote, and on the value of a register, which no cache may remember.
 const TEXT: &str = r"
 #include <core.p4>
 #include <v1model.p4>
@@ -111,8 +111,8 @@ fn program() -> Program {
     program_of(TEXT)
 }
 
-/// The program of `TEXT`, but the parser reads a register that the ingress control wrote for the packet before. P4
-/// cannot express that, `BMv2`'s JSON can.
+/// The program of `TEXT`, but the parser reads a register that the ingress control wrote for the previous packet. P4
+/// cannot express such a parser, but `BMv2`'s JSON can.
 fn program_with_stateful_parser() -> Program {
     let mut json = serde_json::to_value(json_of(TEXT)).unwrap();
     let states = json["parsers"][0]["parse_states"].as_array_mut().unwrap();

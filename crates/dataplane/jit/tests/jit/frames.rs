@@ -22,7 +22,7 @@ fn ready(mut switch: Switch, program: &Program) -> Switch {
     switch
 }
 
-/// Sends a frame through a switch, and returns what leaves.
+/// Sends a frame through a switch, and returns the frames that leave.
 fn through(switch: &mut Switch, frame: &[u8]) -> Vec<Vec<u8>> {
     switch.handle_frame(0, PortId(1), frame);
     let mut out = Vec::new();

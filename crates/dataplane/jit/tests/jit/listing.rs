@@ -1,5 +1,5 @@
-//! Compares what small programs are compiled to with the golden files beside the programs (`testdata/clif`). Each
-//! program is about one thing. The files contain Cranelift's IR as the native engine writes it.
+//! Compares the code generated for small programs with the golden files beside the programs (`testdata/clif`). Each
+//! program shows one feature. The golden files contain Cranelift's IR as the native engine writes it.
 //!
 //! `UPDATE_EXPECT=1 cargo test -p dataplane-jit --test jit listing` rewrites the golden files. The difference shows
 //! what a change of an optimisation does. Read the difference before you commit it.
@@ -18,7 +18,7 @@ use dataplane::{
 };
 use dataplane_jit::{NativeOptions, program::NativeProgram};
 
-/// For each program, the functions that show its subject.
+/// For each program, the functions that show its feature.
 const SHOWN: [(&str, &[&str]); 10] = [
     ("checksum_update", &["deparse"]),
     ("clone", &["arrive_again", "reparse", "clone"]),
@@ -50,7 +50,7 @@ impl EngineFactory for Lister {
 
 fn listing(path: &Path) -> Functions {
     let program = load(path).unwrap_or_else(|| panic!("{} does not compile", path.display()));
-    // A flow cache in front of a table is the subject of this program alone.
+    // Only this program shows a flow cache in front of a table.
     let has_cache = path.ends_with("ternary_table.p4");
     let options = NativeOptions {
         microflow_cache: has_cache,
@@ -95,7 +95,7 @@ fn programs_become_their_golden_listings() {
 
 #[test]
 fn a_listing_is_the_same_each_time() {
-    // Two listings made at once have different addresses.
+    // Two programs that are compiled at the same time have different addresses in their code.
     let path = &programs("testdata/clif")[0];
     let (first, second) = std::thread::scope(|scope| {
         let other = scope.spawn(|| listing(path));

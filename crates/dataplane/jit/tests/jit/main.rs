@@ -1,4 +1,5 @@
-//! Compares the native engine with the interpreter, and checks what programs are compiled to.
+//! Compares the native engine with the interpreter, and checks the code that the engine generates
+//! for programs.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

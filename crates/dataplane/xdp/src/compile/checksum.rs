@@ -22,7 +22,7 @@ pub(super) enum Part {
 }
 
 impl Emit<'_> {
-    /// Verifies checksums; a wrong one sets [`Word::ChecksumError`].
+    /// Generates code that verifies the checksums, and sets [`Word::ChecksumError`] if a checksum is wrong.
     pub(super) fn verify_checksums(&mut self) -> Emitted<()> {
         let ir = self.ir;
         for checksum in ir.checksums.iter().filter(|checksum| checksum.verify) {
@@ -96,9 +96,9 @@ impl Emit<'_> {
 
     /// Computes the checksum of RFC 1071 into [`SUM`], if the calculation is [a sum of fields](Self::is_sum_of_fields).
     ///
-    /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So a field of any width is added whole,
-    /// shifted by its last bit's position in a word. The sum is 0 only if all words are 0, just as if the words were
-    /// added one by one.
+    /// Adding 16-bit words with end-around carry is addition modulo 2^16 - 1. So the code adds a field of any width at
+    /// once, shifted left to where the field's last bit stands in a 16-bit word. The sum is 0 only if all words are 0,
+    /// just as if the words were added one by one.
     pub(super) fn internet_checksum(&mut self, calculation: &Calculation) -> Emitted<()> {
         self.asm.mov_imm(SUM, 0);
         for (header, parts) in self.runs(calculation)? {
@@ -117,8 +117,8 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Returns the input as runs: consecutive parts that belong to the same header, or to none. A run with a header
-    /// belongs to the input only if that header is valid.
+    /// Returns the input as runs. A run consists of consecutive parts that belong to one header, or to none (constants
+    /// and metadata). A run with a header belongs to the input only if that header is valid.
     pub(super) fn runs(
         &self,
         calculation: &Calculation,

@@ -45,9 +45,9 @@ pub(super) fn message_words(ir: &Ir, digests: &BTreeSet<DigestId>) -> u32 {
     lengths(ir, digests).max().unwrap_or(0) / 8
 }
 
-/// Returns the size of the ring through which digests leave the kernel; `None` if the program sends no digest. Unless
-/// the ring has the least size that the kernel allows, it has room for no more messages than the control plane's queue,
-/// so that no message is lost when the ring is emptied into an empty queue.
+/// Returns the size of the ring through which digests leave the kernel; `None` if the program sends no digest. A ring
+/// above the minimum size holds at most as many messages as the control plane's queue. So if that queue is empty, no
+/// message is lost when the loader moves all messages of the ring into the queue.
 pub(super) fn ring_bytes(ir: &Ir, digests: &BTreeSet<DigestId>) -> Option<u32> {
     let shortest = lengths(ir, digests).min()?;
     let bytes = limits::DIGEST_QUEUE_MAX as u32 * (shortest + RECORD_HEADER_BYTES);
@@ -57,7 +57,7 @@ pub(super) fn ring_bytes(ir: &Ir, digests: &BTreeSet<DigestId>) -> Option<u32> {
 }
 
 impl Emit<'_> {
-    /// Records that the packet requests a digest. In egress this does nothing.
+    /// Generates code that records that the packet requests a digest. In egress, a request has no effect.
     pub(super) fn ask_for_digest(&mut self, digest: DigestId) -> Emitted<()> {
         if !self.is_in_ingress {
             return Ok(());

@@ -42,7 +42,7 @@ impl Emit<'_> {
         Ok(range)
     }
 
-    /// Loads an index or a count. When compared as unsigned, a negative number is above every bound.
+    /// Loads an index or a count. The code compares it as unsigned, so that a negative number is above every bound.
     pub(super) fn index(&mut self, expr: &Expr, to: Reg) -> Emitted<()> {
         self.exact(expr, to).map(|_| ())
     }

@@ -9,7 +9,7 @@ use crate::asm::{Jump, Reg};
 pub(super) enum Found<'e, T> {
     /// Known at compile time. `None` if the index is beyond the end of the stack.
     Known(Option<T>),
-    /// One of these elements, selected by an index that is known at run time.
+    /// One of these elements, selected by an index that is known only at run time.
     ByIndex(&'e Expr, Vec<T>),
 }
 

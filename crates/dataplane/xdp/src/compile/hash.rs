@@ -19,8 +19,8 @@ const TO: Reg = R4;
 /// The number of zero bytes after the input.
 const PADDING_BYTES: u32 = 8;
 
-/// The CRCs that can be compiled. Each has at most 32 bits, one bit order for input and output, and an initial value
-/// that is its own reflection.
+/// The CRCs that can be compiled. Each has at most 32 bits, the same bit order for input and output, and an initial
+/// value that is the same in both bit orders.
 pub(super) const CRCS: [Algorithm; 3] = [Algorithm::Crc16, Algorithm::CrcCcitt, Algorithm::Crc32];
 
 /// Returns a CRC's remainder for each value of a byte, 4 bytes each, in host order.
@@ -149,8 +149,8 @@ impl Emit<'_> {
         };
         let n_whole = runs.len().saturating_sub(1);
         if runs[..n_whole].iter().any(|run| bits(self, run) % 8 != 0) {
-            // The run of an invalid header is missing from the input. If that run is not whole bytes, later runs are
-            // shifted by bits. So require that all headers are valid.
+            // The run of an invalid header is missing from the input. If that run does not fill whole bytes, later runs
+            // are shifted by bits. So require that all headers are valid.
             self.all_valid(&runs)?;
             let all = runs.into_iter().flat_map(|(_, parts)| parts).collect();
             runs = vec![(None, all)];
@@ -197,8 +197,8 @@ impl Emit<'_> {
     }
 
     /// Loads into [`TO`] the scratch memory's address plus the length of the input so far; the caller adds the buffer's
-    /// offset. The length is loaded from memory, so the verifier knows no bound of it; the comparison gives the
-    /// verifier a bound.
+    /// offset. The code loads the length from memory, so the verifier knows no bound on the length until the code
+    /// compares it.
     fn buffer_end(&mut self, n_bytes_max: u32) {
         let punt = self.ends.punt;
         self.load_word(TO, Word::Cursor);
@@ -224,7 +224,7 @@ impl Emit<'_> {
                 let bits = self.part_bits(part);
                 let (from, to) = (start.max(begin), end.min(begin + bits));
                 if from < to {
-                    // A part's bits are counted from its last bit.
+                    // `bits_of` counts bits from the part's last bit.
                     self.bits_of(part, begin + bits - to, to - from);
                     if is_first {
                         self.asm.mov(R1, R3);

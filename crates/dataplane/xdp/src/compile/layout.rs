@@ -46,14 +46,15 @@ pub(super) enum Word {
     Reason,
     /// Length of the leaving frame.
     SentBytes,
-    /// Serial number of the last packet that this processor replicated. Kept across packets.
+    /// Serial number of the last packet that this processor replicated. The next packet does not clear this word.
     Serial,
     /// Serial number of the packet that a copy belongs to. Differs from `Serial` if the processor has handled several
     /// packets before their copies leave.
     CopySerial,
     FanOut,
     Replicas,
-    /// For each port, the last copy's serial number and position in the array of instances. Kept across packets.
+    /// For each port, the last copy's serial number and position in the array of instances. The next packet does not
+    /// clear these words.
     Places,
 }
 

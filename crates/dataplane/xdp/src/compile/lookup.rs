@@ -117,7 +117,7 @@ impl Emit<'_> {
             let range = self.names().range(&source.value);
             let fits = range.is_some_and(|range| !range.signed && range.bits <= bits);
             if !fits {
-                // Truncate to the key's width. This also encodes a negative number.
+                // Truncate to the key's width. The low bits of a negative number are its two's complement.
                 let within = bits.saturating_sub(above);
                 self.asm.mov_imm(R0, (1_u64 << within) - 1);
                 self.asm.alu(Alu::And, to, R0);
@@ -143,7 +143,7 @@ impl Emit<'_> {
                 }
             }
         }
-        // A bound for the verifier.
+        // The mask gives the verifier a bound on the position.
         self.asm
             .alu_imm(Alu::And, R_KEY, ((1_u32 << bits) - 1).cast_signed());
         self.asm.alu_imm(Alu::Lsh, R_KEY, 2);
@@ -223,7 +223,7 @@ impl Emit<'_> {
         Ok(())
     }
 
-    /// Looks a key up under each mask; of the matching entries the one with the greatest rank wins.
+    /// Looks a key up under each mask, and takes the matching entry that has the greatest rank.
     fn look_up_masked(&mut self, key: &[KeySource], layout: &TableLayout) -> Emitted<()> {
         let Index::Ternary {
             map,
@@ -317,15 +317,15 @@ impl Emit<'_> {
     }
 
     /// Searches the body whose number is in [`BODY`] for the slot that is valid for the packet's version, and puts the
-    /// slot's address into [`SLOT`]. If neither slot of the body is valid, tries the body of the next shorter prefix,
-    /// or body 0.
+    /// slot's address into [`SLOT`]. If the body has no valid slot, or the slot says that there is no entry, tries
+    /// another body: in a trie the body of the next shorter prefix, in any other index body 0.
     fn find_slot(&mut self, body: &Body, attempts: u32) {
         let is_trie = attempts == LPM_ATTEMPTS;
         let punt = self.ends.punt;
         let holds = self.asm.label();
         for attempt in 1..=attempts {
             let none = self.asm.label();
-            // A bound for the verifier.
+            // The comparison gives the verifier a bound on the number.
             self.asm.jump_if_imm(Jump::Ge, BODY, body.n as i32, punt);
             self.body_address(SLOT, body);
             self.slot_that_holds(SLOT, body, none);

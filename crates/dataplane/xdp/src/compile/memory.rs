@@ -64,7 +64,7 @@ fn bodies(size: usize) -> Option<u32> {
     size.checked_add((size / 4).max(64))?.checked_add(1)
 }
 
-/// Places the parts of a key one after the other, widest first, so that each is aligned.
+/// Places the parts of a key one after the other, widest first, so that each part is aligned.
 fn host_parts(widths: &[u32], from: u32) -> (Vec<KeyPart>, u32) {
     let bytes = |bits: u32| match bits {
         0..=8 => 1,
@@ -203,7 +203,7 @@ impl Memory {
         memory
     }
 
-    /// Adds the maps that every program has. The sizes of heap and counters are set at the end.
+    /// Adds the maps that every program has. [`Self::close`] sets the sizes of heap and counters.
     fn add_fixed_maps(&mut self, scratch_bytes: u32) {
         let mut map = |role, name: &str, kind, [value_bytes, n_entries_max]: [u32; 2], flags| {
             self.add(MapSpec {
@@ -551,7 +551,7 @@ fn widths_of(program: &Program, action: ActionId) -> Vec<u32> {
     })
 }
 
-/// Whether a key's field is a header field, which counts as zero if the header is invalid.
+/// Whether an expression of a key is only a field. A key's field counts as zero if its header is invalid.
 pub(super) fn is_field(expr: &Expr) -> bool {
     matches!(expr, Expr::Field(_))
 }

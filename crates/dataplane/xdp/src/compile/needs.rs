@@ -19,7 +19,7 @@ pub(super) struct Needs<'p> {
     reads: BTreeSet<FieldId>,
     unguarded: BTreeSet<FieldId>,
     writes: BTreeSet<FieldId>,
-    /// Whether some path writes whole headers, so that all fields in the frame are kept.
+    /// Whether the deparser may write headers anew. If so, the state keeps all fields of the headers that it emits.
     pub is_rewritten: bool,
     emitted: BTreeSet<HeaderId>,
     /// Fields that share bytes with a written field.
@@ -96,8 +96,8 @@ impl<'p> Needs<'p> {
         }
     }
 
-    /// Whether the packet's state keeps a field: something reads the field, or it may have to be written into the
-    /// frame.
+    /// Whether the packet's state keeps a field: something reads the field, or the deparser may have to write the field
+    /// into the frame.
     pub(super) fn is_needed(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         let in_frame = self.emitted.contains(&header);
@@ -134,8 +134,8 @@ impl<'p> Needs<'p> {
             && (self.touched.contains(&field) || before.into_iter().any(is_written_at))
     }
 
-    /// Whether a field must start as zero: something may read it before it is written. Fields of invalid headers are
-    /// read only by expressions.
+    /// Whether a field must start as zero: something may read it before it is written. Only an expression reads a field
+    /// of a header without checking the header's validity.
     pub(super) fn is_cleared(&self, field: FieldId) -> bool {
         let header = self.ir.fields[field.index()].header;
         let is_metadata = self.ir.headers[header.index()].metadata;

@@ -52,7 +52,7 @@ impl Note {
     /// The record would be too long, or copies read a field of a header that the deparser does not emit.
     pub(super) fn new(layout: &Layout, needs: &Needs<'_>) -> Emitted<Self> {
         let ir = needs.ir();
-        // The first two items are the frame's `Origin`.
+        // The first two items are the frame's arrival time and stream, in the layout `image::Origin`.
         let mut items = vec![
             (Item::same(Word::Arrival), Size::B8),
             (Item::same(Word::Stream), Size::B8),

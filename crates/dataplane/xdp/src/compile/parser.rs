@@ -30,7 +30,7 @@ pub(super) struct Parsing<'a> {
     current: usize,
     end: Label,
     failures: Vec<Failure>,
-    /// How many bytes the frame is known to have at least.
+    /// The generated code has checked that the frame has at least this many bytes.
     pub(super) n_checked: u32,
 }
 
@@ -448,7 +448,7 @@ impl<'p> Emit<'p> {
             is_irregular: walk.is_irregular,
             is_moved: walk.is_moved,
         };
-        // Packets are punted where they would make a visit that is not among those of `Paths`, or would loop for ever.
+        // A packet is punted if its next visit is not among those of `Paths`, or if the parser would loop for ever.
         let found = parsing.labels.get(&visit).copied();
         let found = found.filter(|(place, _)| !parsing.paths.is_back(parsing.current, *place));
         let label = found.map_or(self.ends.punt, |(_, label)| label);

@@ -53,7 +53,8 @@ pub(super) struct Paths {
     /// Whether the headers that are valid after the parser are always those that it extracted, in the deparser's order,
     /// without gaps.
     pub is_regular: bool,
-    /// For each visit, whether the headers after the visit are out of the deparser's order or have gaps.
+    /// For each visit, whether the headers extracted up to the visit's end are out of the deparser's order or have
+    /// gaps.
     ends_irregular: Vec<bool>,
     /// Whether some visit was walked before all headers that may precede it were known, so that any visit may be
     /// irregular.
@@ -228,7 +229,7 @@ impl Paths {
                 follows.push(place);
                 let grows = !extracted.is_subset(&before[place]);
                 before[place].extend(&extracted);
-                // More headers may precede that visit than assumed, so the order must be checked at run time.
+                // More headers may precede `place` than its walk assumed, so the order must be checked at run time.
                 if grows && place <= position {
                     paths.is_regular = false;
                     paths.is_unsure = true;
@@ -335,12 +336,12 @@ impl Paths {
         (walk.is_irregular, next)
     }
 
-    /// Whether the headers after a visit are out of the deparser's order or have gaps.
+    /// Whether the headers extracted up to a visit's end are out of the deparser's order or have gaps.
     pub(super) fn ends_irregular(&self, visit: usize) -> bool {
         self.ends_irregular.get(visit) == Some(&true)
     }
 
-    /// Whether the headers after a visit may be out of order or have gaps although [`Paths::ends_irregular`] is false.
+    /// Whether the extracted headers may be out of order or have gaps although [`Paths::ends_irregular`] is false.
     pub(super) fn is_unsure(&self) -> bool {
         self.is_unsure
     }
@@ -357,7 +358,7 @@ impl Paths {
         }
     }
 
-    /// Whether there were too many visits, so that packets are punted at some of them.
+    /// Whether there were too many visits. If so, packets that need a visit beyond the limit are punted.
     pub(super) fn is_cut(&self) -> bool {
         self.is_cut
     }

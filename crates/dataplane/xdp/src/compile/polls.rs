@@ -76,7 +76,8 @@ impl Emit<'_> {
         self.asm.place(fits);
     }
 
-    /// Loads the address of this processor's value into R0, and of the port's data into R1.
+    /// Loads the address of this processor's value in the map of [`Polls`] into R0, and the address of the port's data
+    /// in that value into R1. Jumps to `unknown` if the group has several ports.
     fn find_port_of_poll(&mut self, fan_out: &FanOut, unknown: Label) {
         let port = (Body::ARGS + 8 * GroupArg::Port as u32) as i16;
         self.asm.load(Size::B8, R1, SLOT, port);

@@ -128,7 +128,7 @@ impl Emit<'_> {
         self.asm.alu(Alu::Add, R2, number);
         self.asm.load(Size::B4, FRAME_END, R2, 0);
         self.asm.jump_if_imm(Jump::Eq, FRAME_END, 0, unknown);
-        // A bound for the verifier.
+        // The comparison gives the verifier a bound on the port.
         self.asm
             .jump_if_imm(Jump::Gt, FRAME_END, Heap::N_PORTS as i32, unknown);
     }

@@ -34,7 +34,7 @@ struct Branch {
     free: Reg,
 }
 
-/// Two numbers to compare, in registers from `free` on.
+/// Two numbers to compare. The comparison overwrites registers from `free` on.
 #[derive(Clone, Copy)]
 struct Operands<'e> {
     left: &'e Expr,

@@ -81,7 +81,7 @@ impl Emit<'_> {
         self.spill(R1)
     }
 
-    /// Skips the number of bytes in stack slot `kept`.
+    /// Skips the number of bytes that stack slot `kept` holds.
     pub(super) fn move_by(&mut self, kept: i16, parsing: &mut Parsing<'_>) {
         let punt = self.ends.punt;
         self.asm.load(Size::B8, R1, R10, kept);
@@ -91,7 +91,7 @@ impl Emit<'_> {
         self.store_word(Word::Moved, R2);
         let beyond = VARIABLE_BYTES_MAX.cast_signed();
         self.asm.jump_if_imm(Jump::Gt, R2, beyond, punt);
-        // A bound for the verifier.
+        // The comparison gives the verifier a bound on `R1`.
         self.asm.jump_if_imm(Jump::Gt, R1, beyond, punt);
         self.asm.alu(Alu::Add, FRAME, R1);
         parsing.n_checked = 0;

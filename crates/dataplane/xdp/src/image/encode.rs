@@ -71,7 +71,7 @@ fn masked(matcher: &Matcher, bits: u32) -> Result<(Int, Int), EncodeError> {
         }
         Matcher::Ternary { value, mask } => (value.clone(), mask.clone()),
         Matcher::Range { low, high } => {
-            // A signed range of all values, such as 0x80 to 0x7f for 8 bits.
+            // This is the range of all values of a signed field, such as 0x80 to 0x7f for 8 bits.
             if *low == high + Int::ONE {
                 return Ok((Int::ZERO, Int::ZERO));
             }
@@ -222,7 +222,7 @@ mod tests {
         let found = masked(&range(0x20, 0x3f), 8);
         assert_eq!(found, Ok((Int::from(0x20), Int::from(0xe0))));
         assert_eq!(masked(&range(0, 255), 8), Ok((Int::ZERO, Int::ZERO)));
-        // A signed field.
+        // For a signed field, this is the range of all values.
         assert_eq!(masked(&range(0x80, 0x7f), 8), Ok((Int::ZERO, Int::ZERO)));
         assert_eq!(masked(&range(0xff, 0x7f), 8), Err(EncodeError::Range));
         let negative = Ok((Int::from(0x80), Int::from(0x80)));

@@ -180,7 +180,7 @@ pub struct KeyPart {
 /// Byte order of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPlace {
-    /// Each field in host byte order; a field of more than 8 bytes as 8-byte words, the least significant one first.
+    /// Each field in host byte order; a field of more than 8 bytes as 8-byte words, the least significant word first.
     Host,
     /// Each field in network byte order, zero-padded in front; the last field, the prefix, is zero-padded at its end.
     Network,
@@ -308,7 +308,7 @@ impl Origin {
     pub const BYTES: u32 = 16;
     /// Offset of the arrival time, `CLOCK_MONOTONIC` in nanoseconds, 8 bytes.
     pub const ARRIVAL: i16 = 0;
-    /// Offset of the group if the frame is a copy, else 0; 8 bytes.
+    /// Offset of 8 bytes that hold the group if the frame is a copy, and 0 if it is not.
     pub const STREAM: i16 = 8;
 }
 
@@ -321,8 +321,8 @@ pub struct Scratch {
     /// Position of the drop reason in [`DropReason::ALL`].
     pub reason: u32,
     pub out_port: u32,
-    /// The journal lists the counters that the packet increments. The first list has the journal's entries for the
-    /// program of the ports, the second those for the program of the copies.
+    /// The journal lists the counters that the packet increments. The first vector has the journal's entries for the
+    /// program of the ports, the second vector has the entries for the program of the copies.
     pub journals: [Vec<Noted>; 2],
 }
 

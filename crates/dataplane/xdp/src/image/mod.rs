@@ -18,8 +18,9 @@
 //!    valid. A packet takes the slot with the greatest version not above its own. An unused slot has [`NEVER`]. So a
 //!    commit writes any number of slots with the next version, then stores that version with release order. A slot may
 //!    be overwritten when no packet can still read it: a grace period (`synchronize_rcu`, which updating an outer map
-//!    waits for) after the version of the *other* slot became visible. A packet is handled within one such period,
-//!    including its copies' egress. Ends of NAPI polls give shorter periods, if the loader reports them: see 10.
+//!    waits for) after the version of the *other* slot became visible. A packet, including its copies' egress, is
+//!    handled in one RCU read-side critical section. If the loader reports ends of NAPI polls, as rule 10 says, it can
+//!    wait for a shorter grace period.
 //! 4. *Keys.* An index map leads from a key to the number of a body; the body is written before the key. Body 0 of
 //!    each table is the default action. A packet gets body 0 if its key is missing, if the slot that it finds has
 //!    [`ACTION_MISS`], or if neither slot of the body is valid for its version. A removed entry gets a slot with
@@ -43,9 +44,9 @@
 //!    [`Polls::LIMIT`], sets [`Polls::SINCE`] if there was no limit, and sets [`Polls::MADE`] to [`Polls::CLOSED`].
 //!    With a loader that does none of this, every packet is copied.
 //! 10. *Ends of polls.* Each processor has a word ([`Heap::polls`]). If the word is even, the program adds 1 before
-//!     it reads the version and the data to which the version applies. It reads the interface's description even
-//!     earlier. For shorter grace periods, the loader adds 1 after each run of a driver's poll on a processor whose
-//!     word is odd. Both additions are full barriers. To wait for a grace period, the loader stores the new data,
+//!     it reads the version and the data to which the version applies. It reads only the interface's description before
+//!     this addition. For shorter grace periods, the loader adds 1 after each run of a driver's poll on a processor
+//!     whose word is odd. Both additions are full barriers. To wait for a grace period, the loader stores the new data,
 //!     issues a full barrier, then reads the words of all processors. Once each word has been even or has changed, no
 //!     packet that may have read the old data is still being handled.
 //! 11. *Digests.* If the program has the ring buffer [`MapRole::Digests`], the loader reads it. If the ring buffer
@@ -165,7 +166,7 @@ pub struct Image {
     pub scratch: Scratch,
     /// The tables' layouts, by [`dataplane::TableId`].
     pub tables: Vec<TableLayout>,
-    /// The meter arrays, by [`dataplane::MeterId`]; `None` for one that is left to the engine.
+    /// The meter arrays, by [`dataplane::MeterId`]; `None` for an array at which packets are punted.
     pub meters: Vec<Option<MeterLayout>>,
     /// The meters of tables' entries, by [`dataplane::TableId`].
     pub direct_meters: Vec<Option<MeterLayout>>,
@@ -176,7 +177,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Returns the map that has this role. The role must be one that only one map has.
+    /// Returns the map that has this role. Call this only for a role that no two maps of an image have.
     pub fn map(&self, role: MapRole) -> Option<MapRef> {
         let position = self.maps.iter().position(|map| map.role == role)?;
         u32::try_from(position).ok().map(MapRef)

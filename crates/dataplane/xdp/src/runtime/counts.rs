@@ -21,7 +21,7 @@ pub(crate) struct Counts {
     cells: Vec<CellCounts>,
     meters: Vec<MeterCounts>,
     makes_digests: bool,
-    /// The last reading of each counter, up to the highest one ever used.
+    /// The last reading of each counter, by the counter's number.
     seen: Vec<CounterValue>,
     /// The interfaces of ports, with the last readings of their devices.
     devices: Vec<Device>,
@@ -42,7 +42,7 @@ struct Device {
     port: PortId,
     interface: u32,
     seen: DeviceCount,
-    /// When the port stopped using the interface.
+    /// When the port stopped using the interface; `None` while the port uses it.
     retired: Option<Moment>,
 }
 
@@ -130,7 +130,7 @@ impl Counts {
     pub(crate) fn add_device(&mut self, port: PortId, interface: u32) {
         self.ports.insert(port);
         let mut devices = self.devices.iter_mut();
-        // The interface was used by a port before. The packets that it counted until now stay with that port.
+        // A port has used this interface before. The packets counted at the interface until now remain that port's.
         if let Some(device) = devices.find(|it| it.interface == interface) {
             device.port = port;
             device.retired = None;
@@ -174,8 +174,8 @@ impl Counts {
         self.n_begun.saturating_sub(self.n_ended)
     }
 
-    /// Adds everything new to the accounts. Reads the counters of ended packets before those of received packets, so
-    /// that it never finds more packets ended than received.
+    /// Adds everything counted since the last call to the accounts. Reads the counters of ended packets before the
+    /// counters of received packets, so that it never finds more packets ended than received.
     ///
     /// # Errors
     /// The kernel's error.
@@ -237,8 +237,7 @@ impl Counts {
             return Ok(());
         };
         if let Some(meters) = self.tables[place].meters {
-            // The colours counted so far belong to the removed entry. They are read here so that later readings leave
-            // them out.
+            // The colours counted so far belong to the removed entry. This reading excludes them from later readings.
             let first = meters + MeterLayout::N_COLORS * body;
             self.read(counters, first, MeterLayout::N_COLORS)?;
         }
@@ -416,7 +415,8 @@ impl Counts {
         Ok(())
     }
 
-    /// Adds the digests that were lost because the ring had no room. All other digests are counted when they are taken.
+    /// Adds the digests that were lost because the ring had no room. All other digests are counted when the switch
+    /// takes them from the ring.
     fn digests(&mut self, counters: &Map, accounts: &mut Accounts<'_>) -> io::Result<()> {
         if self.makes_digests {
             let new = self.read(counters, self.layout.digests_lost, 1)?;
@@ -427,9 +427,9 @@ impl Counts {
     }
 
     /// Counts lost packets. `n_begun` packets had begun before a grace period that has ended. Each of these packets was
-    /// inside for less than one NAPI poll, and no grace period ends within a poll. So if fewer packets have ended by
-    /// now, the missing ones were lost on the way to a device. Packets that came later may hide a loss until no more
-    /// packets come.
+    /// inside for at most one NAPI poll, and a grace period ends only after the polls that run when it begins. So if
+    /// fewer packets have ended by now, the missing packets were lost on the way to a device. Packets that came later
+    /// may hide a loss until no more packets come.
     fn lose(&mut self, n_begun: u64, accounts: &mut Accounts<'_>) {
         let n_lost = n_begun.saturating_sub(self.n_ended);
         accounts.dropped(DropReason::DeviceRefused, n_lost);

@@ -41,7 +41,7 @@ struct Counts {
     begun: u64,
     /// The highest number of an ended period.
     ended: u64,
-    /// The lowest number that satisfies all requests.
+    /// The lowest number of a period whose end satisfies all requests.
     wanted: u64,
     /// The highest number that `Graces::look` has reported as ended.
     reported: u64,
@@ -54,7 +54,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Records a period that polls have ended, and begins another one if one is wanted.
+    /// Records a period that polls have ended, and begins another period if one is wanted.
     fn look(&mut self, polls: &ReadPolls) {
         if let Some(running) = &mut self.running
             && running.look(polls)
@@ -290,7 +290,7 @@ impl Graces {
         }
     }
 
-    /// Fails if a wait has failed: then no period ends any more.
+    /// Fails if a wait for RCU has failed; the thread has then ended.
     ///
     /// # Errors
     /// The kernel's error.

@@ -85,7 +85,7 @@ impl Devices {
 #[derive(Debug, Clone, Copy)]
 struct Device {
     interface: Interface,
-    /// Differs each time the port gets an interface, even one with the same index.
+    /// Differs each time the port gets an interface, even an interface with the same index.
     number: u64,
 }
 
@@ -99,8 +99,8 @@ struct Target {
 }
 
 impl Target {
-    /// Puts an interface into an entry of a device map. Returns false if the interface has disappeared and nobody has
-    /// reported this yet.
+    /// Puts an interface into an entry of a device map. Returns false if the interface has disappeared, although
+    /// [`FanOuts::set_interface`] has not been called for this yet.
     fn put(&self, map: &Map, place: u32, device: &Device) -> io::Result<bool> {
         match map.set_device(place, device.interface.index, Some(&self.egress)) {
             Ok(()) => Ok(true),
@@ -148,7 +148,7 @@ pub(crate) struct FanOuts {
     instances: Ranges,
     /// Maps that are not in the outer map yet.
     new: Vec<New>,
-    /// Each thread that waits for the kernel holds a clone.
+    /// Each thread that waits for the kernel holds a clone, so the number of clones is the number of these threads.
     threads: Arc<()>,
     target: Target,
 }
@@ -493,7 +493,7 @@ mod tests {
             assert!(fan_outs.take_refused().is_none() && fan_outs.coming.is_none());
             assert!(fan_outs.spares.is_empty());
         }
-        // Two numbers for which the outer map has entries.
+        // Free two numbers for which the outer map has entries.
         fan_outs.numbers.give_back(0, 2);
         assert!(fan_outs.stock(&maps, &graces).expect("maps for them"));
         graces.wait_past(graces.now()).expect("it goes on");
@@ -519,7 +519,7 @@ mod tests {
         let mut all_threads = Vec::new();
         for round in 0..20 {
             if round == 15 {
-                // Now the writer inserts the maps itself.
+                // From now on `THREADS_MAX` threads seem to wait, so `publish` inserts the maps without a thread.
                 all_threads.extend((0..THREADS_MAX).map(|_| Arc::clone(&fan_outs.threads)));
             }
             let made = [1, 2, 3].map(|size| fan_outs.new_devices(size).expect("a map"));
@@ -531,7 +531,7 @@ mod tests {
                 assert_eq!(found, Some(id.to_ne_bytes().to_vec()));
             }
         }
-        // One map more than the outer map has room for.
+        // The next map has a number beyond the outer map's last entry.
         let rest = n_there - 60;
         assert_eq!(fan_outs.numbers.take(rest), Some(60));
         assert!(fan_outs.new_devices(1).expect("a map").is_some());

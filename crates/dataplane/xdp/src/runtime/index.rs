@@ -104,7 +104,7 @@ impl Keys {
         Ok(())
     }
 
-    /// Returns the body of the next shorter prefix. The body of a new key must link to it.
+    /// Returns the body of the next shorter prefix, to which a new key's body must link; 0 if there is none.
     pub(crate) fn shorter(&self, key: &EncodedKey) -> u32 {
         match key {
             EncodedKey::Bytes(key) => self.prefixes.shorter(key),

@@ -73,11 +73,11 @@ pub(super) struct Loaded {
     /// The lowest epoch whose drain was never requested. A drain reports an epoch once no packet sees any more what
     /// commits before the request have replaced.
     next_epoch: u64,
-    /// Epochs below this one were already drained when requested.
+    /// Epochs below this one were already drained when their drains were requested.
     drained: u64,
-    /// Why a port could not get its own program back.
+    /// Why a port could not get its own XDP program back; `None` if all ports could.
     undetached: Option<Reason>,
-    /// The thread that gives the ports their own programs back.
+    /// The thread that attaches the ports' own XDP programs again.
     withdrawing: Option<JoinHandle<Option<Reason>>>,
     /// Whether the kernel programs must keep running when this is dropped.
     is_left: bool,

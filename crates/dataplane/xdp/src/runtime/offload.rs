@@ -27,7 +27,7 @@ pub struct KernelOffload {
     loaded: Option<Box<Loaded>>,
     /// Tables whose packets are punted, since the kernel cannot hold some of their entries.
     left: Left,
-    /// The table that is full, and since when, until the program is loaded again.
+    /// The table that is full, and when it became full. `None` once the program is loaded again.
     full: Option<(NoRoom, Nanos)>,
     notices: VecDeque<OffloadNotice>,
     /// Whether the kernel programs keep running after a stop.
@@ -37,7 +37,7 @@ pub struct KernelOffload {
     /// Asks the caller to look at the offload again. Set if programs are prepared in the background.
     wake: Option<Wake>,
     preparing: Option<Preparing>,
-    /// Held while a program is prepared, so that only one is prepared at a time.
+    /// Locked while a program is prepared, so that only one program is prepared at a time.
     gate: Arc<Mutex<()>>,
 }
 
@@ -112,7 +112,7 @@ impl KernelOffload {
         KernelOffload { wait, ..self }
     }
 
-    /// Decides how to go on when the kernel cannot take a change.
+    /// After the kernel could not take a change, returns whether the program must be loaded again or has failed.
     fn unable(&mut self, error: ChangeError) -> Unable {
         match error {
             ChangeError::Table(table, reason) => drop(self.left.insert(table, reason)),
@@ -161,7 +161,7 @@ impl KernelOffload {
         }
     }
 
-    /// Returns the prepared program, or prepares it now if nothing is done in the background.
+    /// Returns the program that was prepared in the background, or prepares it now if there is none.
     fn take_prepared(&mut self, program: &Program) -> Result<Box<Prepared>, Reason> {
         match self.preparing.take().and_then(|it| it.made) {
             Some(made) => made,
@@ -187,7 +187,7 @@ impl KernelOffload {
             let ChangeError::Table(table, reason) = &refused.why else {
                 return Err(refused);
             };
-            // The program has not forwarded a packet.
+            // The program has not forwarded a packet, so it can be compiled again, to punt at this table.
             if self.left.insert(*table, reason.clone()).is_some() {
                 return Err(reason.clone().into());
             }

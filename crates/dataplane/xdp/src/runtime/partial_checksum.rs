@@ -1,9 +1,9 @@
 //! Completes checksums that a local sender left to its network card. This happens before the program sees the frame.
 //!
-//! XDP has no flag for such frames. On a virtual interface they are recognised by their contents: the checksum field
-//! holds the pseudo-header's sum. The ports of `packet_io` complete the checksums of frames that they receive in the
-//! same way; [`packet_io::offload::complete_partial_checksum`] gives the reasons. The code of this module is the first
-//! part of the XDP program that runs at the ports.
+//! XDP has no flag for such frames. On a virtual interface, the code recognises them by their contents: the checksum
+//! field holds the pseudo-header's sum. The ports of `packet_io` complete the checksums of frames that they receive in
+//! the same way; [`packet_io::offload::complete_partial_checksum`] gives the reasons. The code of this module is the
+//! first part of the XDP program that runs at the ports.
 
 use std::io;
 

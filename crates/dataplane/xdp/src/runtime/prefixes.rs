@@ -30,7 +30,7 @@ fn cut(bits: &[u8], length: u32) -> Vec<u8> {
 }
 
 impl Prefixes {
-    /// Returns the body of the next shorter prefix, or 0.
+    /// Returns the body of the next shorter prefix, or 0 if there is none.
     pub(crate) fn shorter(&self, key: &Key) -> u32 {
         let (bits, length) = split(key);
         let lengths = (0..length).rev();
@@ -39,12 +39,12 @@ impl Prefixes {
         bodies.next().copied().unwrap_or(0)
     }
 
-    /// Returns the bodies of the prefixes whose next shorter prefix is this one, or would be once it is inserted.
+    /// Returns the bodies of the prefixes whose next shorter prefix is `key`, or would be once `key` is inserted.
     pub(crate) fn next_longer(&self, key: &Key) -> Vec<u32> {
         let (bits, length) = split(key);
         let from = (bits.clone(), length + 1);
         let mut found = Vec::new();
-        // The prefixes that begin with this one follow it in the map. Skip prefixes that begin with a prefix found
+        // The prefixes that begin with `key` follow `key` in the map. Skip prefixes that begin with a prefix found
         // already.
         let mut last: Option<(Vec<u8>, u32)> = None;
         for ((other, other_length), body) in self.bodies.range(from..) {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(shorter, [0, 1, 2, 3, 2, 1]);
         assert_eq!(prefixes.next_longer(&all[0].0), [6, 2]);
         assert_eq!(prefixes.next_longer(&all[1].0), [3, 5]);
-        // A prefix that is not in the trie yet.
+        // This prefix is not in the trie.
         assert_eq!(prefixes.next_longer(&key([0x80, 0], 1)), [6, 2]);
         prefixes.remove(&all[2].0);
         assert_eq!(prefixes.shorter(&all[3].0), 2);

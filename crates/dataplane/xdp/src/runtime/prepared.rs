@@ -55,8 +55,8 @@ impl Prepared {
         left: &Left,
         wait: Wait,
     ) -> Result<Prepared, Reason> {
-        // A packet loads the version of the tables, then the actions that are valid for this version. Of all
-        // architectures' memory models, only x86's keeps this order.
+        // A packet loads the version of the tables, then the actions that are valid for this version. On x86-64 the
+        // processor keeps these loads in order; on arm64, for example, it does not.
         if !cfg!(target_arch = "x86_64") {
             let here = std::env::consts::ARCH;
             return Err(format!(

@@ -1,4 +1,4 @@
-//! Serves ports: the program runs on their interfaces, and packets leave through them.
+//! Serves ports: attaches the program to their interfaces, and lets packets leave through these interfaces.
 //!
 //! The program is independent of which ports exist. For a port there are entries in the program's maps (its interface,
 //! its sockets, its device) and the link by which the program runs on the interface. So a new or removed port needs no
@@ -258,7 +258,7 @@ impl Serving {
             self.attach(&port, false)
                 .map_err(|error| format!("port {}: {error}", port.id))?;
         }
-        // These ports are no news, since the state that was written before already includes them.
+        // `take_news` must not report these ports, since the state that was written before already includes them.
         self.state().news.clear();
         Ok(())
     }

@@ -15,8 +15,8 @@ pub(crate) enum TableOp {
         body: u32,
         slot: Vec<u8>,
     },
-    /// Adds a key that leads to a body, whose slot the same commit sets. Only ternary entries use the rank: of the
-    /// matching entries the one with the greatest rank wins.
+    /// Adds a key that leads to a body, whose slot the same commit sets. Only ternary tables use the rank: of all
+    /// matching entries, the entry with the greatest rank wins.
     Put {
         key: EncodedKey,
         body: u32,
@@ -96,7 +96,8 @@ impl Table {
         }
     }
 
-    /// If a key still leads to a removed entry, returns when the removal became visible.
+    /// If a key still leads to a removed entry, returns when the removal became visible, and otherwise
+    /// [`Moment::NEVER`].
     fn put_from(&self, key: &EncodedKey) -> Moment {
         let body = self.keys.body(key);
         let before = body.and_then(|body| self.bodies.get(body as usize));

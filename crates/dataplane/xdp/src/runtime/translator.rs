@@ -154,8 +154,8 @@ impl Bodies {
         }
     }
 
-    /// Returns the rank of a new entry. Of matching entries the greatest rank wins: higher priority first, then the
-    /// older entry.
+    /// Returns the rank of a new entry. Of all matching entries, the entry with the greatest rank wins: the entry with
+    /// the highest priority, and of several such entries the oldest.
     fn rank(&mut self, priority: i32) -> u64 {
         self.n_entries = self.n_entries.saturating_add(1);
         let priority = priority.cast_unsigned() ^ (1 << 31);
@@ -369,7 +369,7 @@ impl Translator {
         }
     }
 
-    /// Assigns a body to an entry, and makes the key lead to it.
+    /// Assigns a body to an entry, and makes the key lead to the body.
     fn put(
         &mut self,
         at: TableRef,
@@ -649,7 +649,7 @@ fn slot(
             let profile = node.and_then(|node| node.profile);
             profile.and_then(|profile| state.resolve(profile, member, || 0))
         }
-        // The packet decides which member runs.
+        // The entry uses a group, of which each packet selects a member, so there is no constant action.
         Some(_) => None,
     };
     let number = call

@@ -105,7 +105,7 @@ pub struct DeviceCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimeKey {
     pub interface: u32,
-    /// The group, if the frames are copies; 0 otherwise.
+    /// The group, if the frames are copies; 0 if their packets went to one port.
     pub stream: u32,
     bucket: u32,
 }
@@ -402,7 +402,7 @@ fn at_tracepoint(
     look_up(&mut asm, NOTES);
     asm.mov(R7, R0);
     asm.load(Size::B4, R1, R7, note::INTERFACE);
-    // Another program's frames were not recorded.
+    // Without a recorded interface, the frames are those of another program.
     let is_ours = asm.label();
     asm.jump_if_imm(Jump::Ne, R1, 0, is_ours);
     give(&mut asm, 0);

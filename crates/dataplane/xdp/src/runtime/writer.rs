@@ -26,10 +26,10 @@ const QUIET: Duration = Duration::from_millis(20);
 
 /// How long waiting commits are held back after a drain if only RCU ends grace periods. The controller that requested
 /// the drain will write next. If its commit joins the commits that wait, it need not wait for another grace period.
-/// Some control calls take 4 ms.
+/// The time suffices for a control call that takes 4 ms, as some do.
 const HELD_BACK: Duration = Duration::from_millis(4);
 
-/// If there are more keys of removed entries than this, they are deleted even if commits keep coming.
+/// If there are more keys of removed entries than this, the writer deletes them even if commits keep coming.
 const KEYS_MAX: usize = 64;
 
 /// A removed entry's key, which packets may still see.
@@ -40,7 +40,7 @@ struct Key {
     body: u32,
 }
 
-/// Other resources that packets may still see.
+/// A resource other than a key that packets may still see.
 #[derive(Debug)]
 enum Grave {
     /// The body of a deleted key.
@@ -267,8 +267,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Creates spares for groups if `is_time`. Without spares, changes of groups take longer; the next change makes
-    /// this try again.
+    /// Creates spares for groups if `is_time`. Without spares, changes of groups take longer. If spares could not be
+    /// created, the writer tries again after the next change of a group.
     fn stock(&mut self, is_time: bool) {
         let Some((_, fan_outs)) = &mut self.groups else {
             return;

@@ -123,7 +123,7 @@ fn a_change_of_a_group_is_seen_within_20_ms() {
         beside.drain();
         let mut taken = Vec::new();
         for n in 1..=30_u16 {
-            // Usually a viewer joins when nothing else happens.
+            // Wait until nothing else happens, as is usual when a viewer joins.
             thread::sleep(Duration::from_millis(100));
             let replicas: Vec<_> = (0..=n).map(|it| (1, it)).collect();
             let start = Instant::now();

@@ -33,7 +33,7 @@ const N_ENTRIES: u8 = 64;
 /// How many entries the table `addresses` has room for, including removed entries that are still visible.
 const ROOM: usize = 128;
 
-/// A time limit for a control call, much longer than such a call may block the event loop.
+/// A generous time limit for a control call, which should block the event loop for a far shorter time.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 fn has_failed(beside: &Beside) -> bool {
@@ -279,7 +279,7 @@ fn what_was_forwarded_until_a_port_refused_the_program_is_counted() {
         }
         is_over.store(true, Ordering::Relaxed);
         let n_sent: u64 = sender.join().unwrap();
-        // While a program is being loaded, nobody reads the port's socket.
+        // While a program is being loaded, nobody reads the port's socket, which may then lose frames.
         let seen = |beside: &mut Beside| {
             drain_port(&mut beside.ports[0], &mut beside.n_punted);
             let n_lost = beside.ports[0].statistics().rx_dropped();

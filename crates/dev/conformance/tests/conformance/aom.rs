@@ -1,4 +1,4 @@
-//! Tests AOM-HM's two programs on every engine (`src/aom.rs` says what they do). The tags equal the tags of NeoBFT's
+//! Tests AOM-HM's two programs on every engine (`src/aom.rs` describes them). The tags equal the tags of NeoBFT's
 //! published sequencer and of the receiver's library, and every bit of the input changes the tags. The switch counts
 //! every packet under a verdict. Receivers deliver what the sequencers send.
 
@@ -173,7 +173,7 @@ fn random_packets_leave_both_forms_and_engines_alike_and_as_the_library_says() {
     let mut numbers = vec![0u32; groups.len()];
     let mut n_copies = 0;
     for _ in 0..RANDOM_PACKETS {
-        // A request to the group of 64 receivers makes 1,024 copies.
+        // A request to the last group, of 64 receivers, makes 1,024 copies, so this group is chosen a bit less often.
         let at = rng.usize(..groups.len()).min(rng.usize(..200));
         let group = &groups[at];
         numbers[at] += 1;

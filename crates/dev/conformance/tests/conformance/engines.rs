@@ -1,7 +1,7 @@
 //! Tests that the native engine agrees with the interpreter on random frames, entries and control calls, and on
 //! conferences that the real controller sets up, with viewers who join and leave. Every STF file passes on the native
-//! engine. Each test of the native engine runs with no optimisations, with all optimisations, and with one choice of optimisations that
-//! changes from case to case.
+//! engine. Each test of the native engine runs with no optimisations, with all optimisations, and with one choice of
+//! optimisations that changes from case to case.
 
 use std::path::Path;
 use std::sync::Mutex;

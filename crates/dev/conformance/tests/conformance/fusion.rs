@@ -1,7 +1,7 @@
 //! Tests that fan-out fusion (egress of many copies in one call) changes nothing. Output and counts must be the same as
 //! in the interpreter, which queues every copy separately. The cases have groups with more copies than a queue holds,
 //! queues with rates, priorities, truncated clones, and copies that the program drops, recirculates, resubmits and
-//! clones again. The test's program writes into each copy what egress saw of the copy's queue.
+//! clones again. The test's program writes into each copy the queue depths and the waiting time that egress read.
 
 use conformance::{
     beside::all_of,

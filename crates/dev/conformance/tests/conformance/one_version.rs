@@ -37,7 +37,7 @@ type Copies = BTreeMap<u64, Vec<Ipv4Addr>>;
 struct Pump {
     work: Sender<Message>,
     thread: JoinHandle<(Copies, u64, Switch)>,
-    /// Number of packets that the presenter has sent so far, which tells when a version came into force.
+    /// Number of packets that the presenter has sent so far. The test records it when a version comes into force.
     sent: Arc<Mutex<u64>>,
 }
 
@@ -51,7 +51,7 @@ struct Handle(Sender<Message>);
 
 impl SwitchHandle for Handle {
     fn submit(&self, _worker: usize, work: Work) {
-        // When the thread has ended, nobody runs the work. The trait allows that.
+        // If the thread has ended, the work is dropped without being run. The trait allows that.
         let _ = self.0.send(Message::Work(work));
     }
 
@@ -103,7 +103,7 @@ fn pump(mut switch: Switch, inbox: &Receiver<Message>, sent: &Mutex<u64>) -> (Co
                     };
                     work(&mut context);
                     rest = context.rest.map(Message::Work);
-                    // Packets arrive between two pieces of a control call.
+                    // Leaves this loop, so that packets arrive between two pieces of a control call.
                     if rest.is_some() {
                         break;
                     }

@@ -68,7 +68,7 @@ fn replica(port: u16, instance: u16) -> Replica {
     }
 }
 
-/// Returns the byte that says what a packet does in one pass, which is mostly `usual`.
+/// Returns the byte that controls one pass of a packet (`tests/programs/rounds.p4` reads it). It is mostly `usual`.
 fn step(rng: &mut Rng, usual: u8) -> u8 {
     match rng.u8(..24) {
         0 => rng.u8(..) & !SELDOM,

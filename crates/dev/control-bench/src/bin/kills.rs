@@ -477,7 +477,7 @@ fn difference(one: &State, other: &State) -> String {
     shown.collect()
 }
 
-/// Makes the error for a state that is neither of the two possible states.
+/// Makes the error for a state that is neither the state with the unanswered call nor the state without it.
 fn unlike(seed: u64, found: &State, answered: &State, open: Option<&(State, Call)>) -> String {
     let call = open.map_or(String::new(), |(_, call)| format!("{call:?}"));
     let with_it = open.map_or(String::new(), |(state, _)| difference(found, state));

@@ -19,7 +19,8 @@ use crate::frames::{Ipv4Frame, TCP, UDP};
 pub(super) const RULES: usize = 1_000;
 /// Number of hosts in each network. Each host has a route and an entry in the switch's tables.
 const HOSTS: usize = 1_000;
-/// Number of stations on each side that send through the router, since `routable` has 64 entries.
+/// Number of stations on each side that send through the router. The table `routable` has an entry for each of them,
+/// and its size is 64.
 const SENDERS: usize = 32;
 /// Number of stations on each side that the switch knows, half of 4,000.
 const STATIONS: usize = 2_000;

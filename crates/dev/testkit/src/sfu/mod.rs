@@ -1,5 +1,5 @@
-//! A P4Runtime switch for tests, with entities in memory. The switch checks every write strictly, and has packets under
-//! way, each of which must see only one version of its group.
+//! A P4Runtime switch for tests, with entities in memory. The switch checks every write strictly. While the controller
+//! writes, the switch processes packets step by step, and each packet must see only one version of its group.
 
 pub mod fake;
 pub mod programs;

@@ -33,7 +33,7 @@ pub enum End {
     Pass,
     Drop(DropReason),
     Send(PortId, Vec<u8>),
-    /// The frame is copied. The bytes are the metadata and then the frame.
+    /// The frame is copied. The bytes are the XDP metadata that ingress wrote for the copies, and then the frame.
     FanOut(Vec<u8>),
 }
 

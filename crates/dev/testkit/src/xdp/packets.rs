@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::checked::{Report, checked_switch};
 
-/// What the kernel program did with a test's frames.
+/// How many of a test's frames the kernel program punted, or why it got none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     NoPunt,

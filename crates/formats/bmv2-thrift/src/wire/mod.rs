@@ -46,7 +46,7 @@ pub enum Type {
     /// Enumerations have this type, too.
     I32 = 8,
     I64 = 10,
-    /// A length and as many bytes; also text.
+    /// A length, then this number of bytes. Text has this type, too.
     Bytes = 11,
     /// Fields, then the type 0.
     Struct = 12,

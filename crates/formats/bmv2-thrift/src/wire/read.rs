@@ -12,7 +12,7 @@ pub enum Value {
     I32(i32),
     I64(i64),
     Double(f64),
-    /// A string, binary or text.
+    /// Thrift's type `string`: binary data or text.
     Bytes(Vec<u8>),
     Struct(Fields),
     /// A list or a set.

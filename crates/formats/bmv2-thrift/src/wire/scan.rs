@@ -69,7 +69,7 @@ impl Default for Scan {
 }
 
 impl Scan {
-    /// Scans an answer, which may be longer.
+    /// Scans an answer, which may be longer than a call.
     pub fn of_answer() -> Self {
         Self::with(Bounds::ANSWERS)
     }
@@ -83,8 +83,8 @@ impl Scan {
         }
     }
 
-    /// The length of the message at the start of `bytes`. `None` if the message is not complete. In the next call,
-    /// `bytes` must begin with the same bytes as in this call.
+    /// The length of the message at the start of `bytes`. `None` if the message is not complete: then use this function
+    /// again when more bytes have arrived, with `bytes` from the same start.
     ///
     /// # Errors
     /// The bytes do not begin with an acceptable message.

@@ -51,7 +51,7 @@ impl Writer {
         self.0.extend(value.to_be_bytes());
     }
 
-    /// Writes a string, binary or text.
+    /// Writes a value of Thrift's type `string`: binary data or text.
     pub fn bytes(&mut self, value: &[u8]) {
         self.i32(count(value.len()));
         self.0.extend(value);

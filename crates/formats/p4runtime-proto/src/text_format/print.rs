@@ -113,7 +113,7 @@ fn print_scalar(out: &mut String, kind: &Kind, value: &Value) {
     };
 }
 
-/// Writes a `string`. Printable characters outside ASCII are written as they are, the others as in `print_bytes`.
+/// Writes a `string`. Printable characters outside ASCII are written as they are, other characters as in `print_bytes`.
 fn print_string(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {

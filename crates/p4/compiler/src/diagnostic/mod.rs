@@ -1,7 +1,7 @@
 //! Errors and warnings as data.
 //!
 //! A pass pushes its diagnostics into a [`Sink`] and continues after an error. The code of an error or warning never
-//! changes. It begins with W for a warning. For an error it says where the error belongs: E01xx to the preprocessor
+//! changes. A warning's code begins with W. An error's code says where the error belongs: E01xx to the preprocessor
 //! and lexer, E02xx to the syntax, E03xx to names, E04xx to types, E05xx to constants and instances, E06xx to limits
 //! of the BMv2 back end, E07xx to P4Info. [`crate::explain`] explains a code, `render` prints a diagnostic.
 
@@ -51,7 +51,7 @@ pub struct Note {
 /// A change of the source that an editor can apply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Suggestion {
-    /// What the user reads, for example "did you mean `x`?".
+    /// The text that the user reads, for example "did you mean `x`?".
     pub message: String,
     /// Replaces the text at `place`, or is inserted there if the `length` of `place` is 0.
     pub replacement: String,
@@ -120,8 +120,8 @@ impl Raw {
         self
     }
 
-    /// Adds a remark about another place. Drops the remark if `span` is `Span::default()`: it stands for code that the
-    /// compiler made and that is in no source text.
+    /// Adds a remark about another place. Drops the remark if `span` is `Span::default()`: this span stands for code
+    /// that the compiler made and that is in no source text.
     pub fn note_at(&mut self, span: Span, text: impl Into<String>) -> &mut Self {
         if span != Span::default() {
             self.notes.push((text.into(), Some(span)));
@@ -319,7 +319,7 @@ impl Sink {
         self.include_failed = true;
     }
 
-    /// Whether a lookup of this name may fail only because of another error.
+    /// Whether another error may be the reason why a lookup of this name fails.
     pub fn is_unreliable(&self, name: &str) -> bool {
         self.include_failed || self.unreliable.contains(name) || self.has_code("E0118")
     }

@@ -214,7 +214,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the architecture and what `@pkginfo(name = "...", ...)` on `main` says.
+    /// Writes the name of the architecture, and the values in `@pkginfo(name = "...", ...)` on `main`.
     fn package(&mut self) {
         let mut package = p4::PkgInfo {
             arch: "v1model".to_owned(),

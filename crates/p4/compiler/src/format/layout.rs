@@ -99,7 +99,7 @@ impl Printer {
         }
     }
 
-    /// Writes a block comment. If all lines after the first begin with `*`, puts them under the first line; otherwise
+    /// Writes a block comment. If all lines after the first begin with `*`, puts them under the first line; if not,
     /// leaves them as they are.
     fn block_comment(&mut self, piece: &Piece) {
         let mut lines = piece.text.lines();
@@ -341,7 +341,7 @@ fn binary_level(node: &Node) -> Option<u8> {
     }
 }
 
-/// Whether the source has a line end after the opening bracket; the layout keeps it.
+/// Whether the source has a line end after the opening bracket. The layout keeps such a line end.
 fn begins_line(group: &Group) -> bool {
     let first = group.nodes.first().map(Node::first);
     first.is_some_and(|first| first.newlines > 0)

@@ -53,8 +53,8 @@ pub enum Role {
     /// `{` of enumerators or error names: one per line.
     Names,
     TypeArguments,
-    /// An operator with two operands, or an annotation after its object: a line may begin with it. The number says
-    /// how tightly it binds, 0 the loosest.
+    /// An operator with two operands, or an annotation after its object. A line may begin with such a piece. The
+    /// number says how tightly the piece binds, 0 the loosest.
     Binary(u8),
     /// The `:` that ends a label, in a `switch` or elsewhere.
     Colon,
@@ -102,7 +102,7 @@ pub fn pieces<'a>(
             builder.newlines = 1;
             return;
         }
-        // A `\` that only white space follows is no continuation.
+        // Leaves out a final `\` that only white space follows: it joins no further text to the item.
         let len = joined.text[at..at + len].trim_end().len().max(1);
         let range = joined.written(at)..joined.written(at + len - 1) + 1;
         if range.start < covered {

@@ -9,7 +9,7 @@ use crate::diagnostic::{Judgement, Sink};
 use crate::lex::{Tok, Token};
 use crate::source::Span;
 
-/// Hides, shows or denies the warnings that were pushed.
+/// Hides each warning in the sink, keeps it, or turns it into an error.
 pub fn apply(options: &Options, tokens: &[Token], sink: &mut Sink) {
     let silenced = silenced(tokens);
     sink.judge_warnings(|code, span| {

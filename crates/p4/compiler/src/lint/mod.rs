@@ -1,4 +1,4 @@
-//! Warnings about programs that compile but probably do not do what was meant.
+//! Warnings about programs that compile but probably do not do what their author intended.
 //!
 //! Each analysis has a file of its own. The analyses read the checked program before lowering, and run only if there is
 //! no error. A warning must be true: an analysis that cannot be sure is silent. The warnings have codes W08xx, which

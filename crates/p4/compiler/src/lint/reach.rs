@@ -1,5 +1,5 @@
-//! Warns about unreachable code and parser states, `select`s that end in an implicit error, and conditions that decide
-//! nothing.
+//! Warns about unreachable code and parser states, `select`s that end in an implicit error, conditions that are always
+//! true or always false, and statements without effect.
 
 use num_traits::ToPrimitive as _;
 
@@ -131,7 +131,7 @@ fn has_all(program: &Program, keys: &[Expr], cases: &[(Vec<Expr>, Target, Span)]
             Some(ExprKind::Int(value)) => drop(seen.insert(value.to_u64().unwrap_or_default())),
             Some(ExprKind::Bool(value)) => drop(seen.insert(u64::from(*value))),
             Some(ExprKind::Member(_, at)) => drop(seen.insert(*at as u64)),
-            // Masks and ranges are not expanded for counting, so cases with a mask or range count as complete.
+            // Masks and ranges are not expanded for counting. If any case has one, all values count as covered.
             Some(ExprKind::Mask(..) | ExprKind::Range(..)) => return true,
             _ => {}
         }

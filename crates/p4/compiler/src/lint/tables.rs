@@ -1,4 +1,5 @@
-//! Warns about table entries that cannot match, keys that cannot differ, and tables that cannot do anything.
+//! Warns about table entries that cannot match, keys with the same value for every packet, tables that cannot do
+//! anything, and unknown properties.
 
 use std::collections::HashMap;
 
@@ -232,7 +233,7 @@ fn seen_by(shape: &[Part], sets: &[Expr]) -> Option<String> {
     Some(text)
 }
 
-/// Whether the first sets match everything that the second match.
+/// Whether the key sets `first` match every key that the key sets `second` match.
 pub fn covers_all(first: &[Expr], second: &[Expr]) -> bool {
     let is_any = |sets: &[Expr]| {
         sets.iter()

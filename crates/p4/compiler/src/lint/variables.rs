@@ -140,7 +140,8 @@ fn forced_parameters(subject: &Subject<'_>) -> HashSet<VarId> {
     {
         out.extend(&action.parameters);
     }
-    // A control without an instance has its own warning. It is likely to become a block of the architecture.
+    // A control without an instance has its own warning. The author will probably pass it to `V1Switch` later, which
+    // fixes its parameters.
     for declared in &program.names.declared {
         if matches!(declared.kind, Kind::Control | Kind::Parser) && !program.names.is_used(declared)
         {

@@ -402,7 +402,7 @@ impl Lower<'_> {
         if let Some(Some(count)) = arguments.first() {
             let count = self.resolve(count);
             match &count.kind {
-                // A shift by more than the stack's size has the same effect as a shift by its size.
+                // A push or pop by more than the stack's size has the same effect as one by the stack's size.
                 ExprKind::Int(value) => {
                     let size = self.elements(&place).len().into();
                     parameters.push(hex(value.min(&size), 8));

@@ -26,7 +26,7 @@ use crate::types::statement::applied_table;
 pub enum Node {
     Do(Vec<Primitive>, Span),
     If(Value, Vec<Node>, Vec<Node>, Span),
-    /// A table, and what follows each of its results.
+    /// A table, and the nodes that follow each of its results.
     Apply(usize, Next, Span),
     /// Nodes whose end is the target of jumps inside them.
     Scope(Vec<Node>, Scope),
@@ -36,7 +36,7 @@ pub enum Node {
     Exit,
 }
 
-/// What a scope contains, and the statement that jumps to its end.
+/// The kinds of a scope, each with the statement that jumps to the scope's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// An inlined control: `return`.
@@ -47,12 +47,12 @@ pub enum Scope {
     Round,
 }
 
-/// What follows each result of a table.
+/// The nodes that follow each result of a table.
 #[derive(Debug)]
 pub enum Next {
     Nothing,
     HitMiss(Vec<Node>, Vec<Node>),
-    /// Action names (`None` for every other action), and what follows them.
+    /// Action names (`None` for every other action), and the nodes that follow these actions.
     Actions(Vec<(Vec<Option<String>>, Vec<Node>)>),
 }
 
@@ -161,7 +161,8 @@ impl Lower<'_> {
         self.path = outer_path;
     }
 
-    /// Creates instances, once for each instance of the block that declares them.
+    /// Creates the instances that a block declares. Does this once for each path, that is, for each instance of the
+    /// block.
     pub fn enter_instances(&mut self, path: &str, instances: &[usize]) {
         if let Some(known) = self.blocks.instances.get(path).cloned() {
             self.instances.extend(known);

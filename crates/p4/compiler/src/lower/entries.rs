@@ -17,7 +17,7 @@ struct Order {
     least: BigInt,
     most: BigInt,
     largest_wins: bool,
-    /// Whether the program specifies priorities; otherwise the order of the list decides.
+    /// Whether the program specifies priorities. If it does not, the order of the list decides.
     is_explicit: bool,
 }
 
@@ -206,7 +206,7 @@ impl Lower<'_> {
     }
 
     /// Checks, like p4c, whether a match kind accepts a set: `exact` takes only values, `range` no masks, `lpm` and
-    /// `ternary` no ranges. Sets for `optional` were checked before.
+    /// `ternary` no ranges. The type checker has already checked sets for `optional`.
     fn legal_set(&mut self, set: &Expr, key: &Key) -> Option<()> {
         let kind = &*key.match_kind;
         let (message, help) = match (&set.kind, kind) {

@@ -47,8 +47,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Returns the name of the enum member that an argument is. If the member is known only at run time, reports an
-    /// error and returns an empty name.
+    /// Returns the name of the enum member that is passed as an argument. If the member is known only at run time,
+    /// reports an error and returns an empty name.
     pub fn enum_argument(&mut self, arguments: &[Option<Expr>], at: usize, span: Span) -> String {
         let argument = arguments.get(at).and_then(Option::as_ref);
         let argument = argument.map(|argument| self.resolve(argument));

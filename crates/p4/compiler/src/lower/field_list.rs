@@ -417,16 +417,16 @@ struct Data<'a> {
     fields: Vec<Value>,
 }
 
-/// How header fields in the argument are treated.
+/// What happens to header fields in the argument. The metadata fields in it always go into the field list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Headers {
-    /// Ingress clone: the list's fields overwrite the parser's values.
+    /// Ingress clone: the header fields go into the list too, so they overwrite the values that the parser extracted.
     Listed,
-    /// Egress clone: it has all headers, those in the metadata too.
+    /// Egress clone: it keeps all headers, even headers in the metadata, so the list needs no header field.
     Cloned,
-    /// Recirculation: the headers are deparsed and parsed again.
+    /// Recirculation: the headers are deparsed and parsed again, so the list needs no header field.
     Carried,
-    /// Resubmission: the packet is the frame as it arrived.
+    /// Resubmission: the parser extracts the headers from the frame as it arrived, so changes of headers are lost.
     Lost,
 }
 

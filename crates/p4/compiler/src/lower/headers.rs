@@ -224,7 +224,7 @@ impl Lower<'_> {
             {
                 self.new_stack(name, &element, size)
             }
-            // An array of anything else becomes a variable for each element.
+            // An array of elements that are neither headers nor unions becomes a variable for each element.
             Type::Stack(element, size) => {
                 let members = (0..size)
                     .map(|at| self.allocate(&format!("{name}[{at}]"), &element, span))
@@ -520,7 +520,7 @@ impl Lower<'_> {
     /// Allocates storage under a name that the source does not have.
     pub fn temp(&mut self, name: &str, ty: &Type, span: Span) -> Place {
         let unique = self.fresh(name);
-        // `fresh` reserved the name; give it to the storage itself.
+        // `fresh` has reserved the name. `allocate` reserves it again for the storage, so it is freed here.
         self.names.taken.remove(&unique);
         self.allocate(&unique, ty, span)
     }

@@ -164,7 +164,7 @@ impl Lower<'_> {
             }
         }
         let table = &mut self.pipeline.tables[index];
-        // Two tables of one name were already reported.
+        // E0702 already reports two tables of one name.
         if self.pipeline.tables_linked[index]
             && !self.sink.has_code("E0702")
             && (table.next_tables != next_tables || table.base_default_next != base)

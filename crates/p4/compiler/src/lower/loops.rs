@@ -126,7 +126,8 @@ impl Lower<'_> {
     ) -> Option<Rounds> {
         let mut state: Vec<(VarId, Expr)> = Vec::new();
         for statement in init {
-            // Actions and tables see the variables of the control, but not those of the loop.
+            // Every variable must be declared in the loop's head: actions and tables can change the variables of the
+            // control, but not those of the loop.
             let StatementKind::Declare(var, Some(value)) = &statement.kind else {
                 return None;
             };
@@ -215,7 +216,7 @@ impl Lower<'_> {
         (more_value, update)
     }
 
-    /// Lowers a loop in an apply block: to primitives if it applies no table or control, unrolled otherwise.
+    /// Lowers a loop in an apply block: to primitives if the loop applies no table or control, unrolled if it does.
     pub fn control_loop(&mut self, whole: &Loop, span: Span) {
         if !loop_applies(whole) {
             return self.control_straight_loop(whole, span);
@@ -282,7 +283,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Lowers a loop in a parser's state: unrolled if its iterations are few and known, otherwise as a cycle of states.
+    /// Lowers a loop in a parser's state: unrolled if its iterations are few and known, as a cycle of states if not.
     pub fn state_loop(&mut self, whole: &Loop, span: Span) {
         let base = self.states.current.clone();
         let behind = self.fresh(&format!("{base}_behind"));

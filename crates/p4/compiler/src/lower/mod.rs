@@ -52,7 +52,7 @@ use place::{Place, parameter, plain_hex};
 /// A label that is never set: jumps to it go to the end of the code.
 const END: usize = usize::MAX;
 
-/// What a variable or parameter stands for.
+/// The meaning of a variable or parameter while code is lowered.
 #[derive(Clone, Debug)]
 pub enum Binding {
     Place(Place),

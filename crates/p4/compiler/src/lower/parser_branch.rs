@@ -14,7 +14,7 @@ const ONE: &str = "0x01";
 
 enum End {
     Jump(usize),
-    /// Continues at the first position if the value is zero, else at the second.
+    /// Continues at the first position if the value is zero, at the second if it is not.
     IfZero(Value, usize, usize),
 }
 

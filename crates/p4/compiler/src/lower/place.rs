@@ -23,7 +23,7 @@ pub enum Place {
     Header {
         name: String,
         id: StructId,
-        /// The union that contains the header, and that union's type.
+        /// The union that contains the header, and that union's type; `None` if the header is in no union.
         union: Option<(String, StructId)>,
     },
     Union {
@@ -188,8 +188,8 @@ impl Lower<'_> {
         matches!(self.program.underlying(ty), Type::Bool)
     }
 
-    /// Returns the place's content as an operand. A bool becomes a boolean operand, not data. simple_switch has only
-    /// the bits of an action's parameter, so a signed parameter gets its sign here.
+    /// Returns the place's content as an operand. A bool becomes a boolean operand, not data. simple_switch reads an
+    /// action's parameter as an unsigned number, so this function adds a sign extension to a signed parameter.
     pub fn read(&self, place: &Place) -> Value {
         let (raw, ty) = self.read_raw(place);
         match ty {
@@ -598,7 +598,7 @@ enum Part<'a> {
     Parameter(u32),
 }
 
-/// What a place occupies: headers and stacks by name, with the occupied parts of each.
+/// The storage that a place occupies: headers and stacks by name, with the occupied parts of each.
 #[derive(Default)]
 pub struct Roots<'a>(HashMap<&'a str, HashSet<Part<'a>>>);
 
@@ -609,7 +609,7 @@ impl<'a> Roots<'a> {
         roots
     }
 
-    /// Whether two places share storage; unknown indices count as sharing.
+    /// Whether two places share storage. Elements of one stack count as shared if an index is known only at run time.
     pub fn overlap(&self, other: &Roots<'_>) -> bool {
         self.enclose(other) || other.enclose(self)
     }

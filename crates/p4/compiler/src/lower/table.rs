@@ -53,9 +53,9 @@ impl Lower<'_> {
         index
     }
 
-    /// Returns how many keys come before the last key with a call that may change what earlier keys read. Keys are
-    /// evaluated in order (P4_16 1.2.5, sections 13.6 and 14.2.1), so these earlier keys keep the values from before
-    /// the call.
+    /// Returns how many keys come before the last key with a call that may change values that earlier keys read. Keys
+    /// are evaluated in order (P4_16 1.2.5, sections 13.6 and 14.2.1), so these earlier keys keep the values that they
+    /// had before the call.
     pub fn n_before_changes<'e>(&self, keys: impl Iterator<Item = &'e Expr>) -> usize {
         let keys: Vec<&Expr> = keys.collect();
         let last = keys.iter().rposition(|key| self.key_changes(key));

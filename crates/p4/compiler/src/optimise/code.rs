@@ -1,7 +1,7 @@
 //! The code of an action: its primitives, with the jumps among them.
 //!
-//! The pass `jumps` redirects a jump that leads to another jump. It removes jumps to the next primitive, conditions that
-//! are constant, unreachable code, no-ops and copies of a field to itself. It is sound because all other primitives run
+//! The pass `jumps` redirects a jump that leads to another jump. It removes jumps to the next primitive, constant
+//! conditions, unreachable code, no-ops and copies of a field to itself. It is sound because all other primitives run
 //! as before, in the same order. If an action has another jump than `_jump` and `_jump_if_zero`, or a jump that goes
 //! back, the pass leaves the action unchanged.
 

@@ -101,7 +101,7 @@ pub fn run(program: &mut Program) -> bool {
     }
     let mut live = liveness.pipeline(program, "ingress", &live);
     live.join(&ends(&model));
-    // A clone made in ingress goes from the parser to egress.
+    // A clone made in ingress enters egress with the values that the parser has set.
     live.join(&at_egress);
     for checksum in program.checksums.iter().filter(|checksum| checksum.verify) {
         checksum_reads(&model, checksum, &mut live);

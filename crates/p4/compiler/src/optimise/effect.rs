@@ -37,11 +37,11 @@ pub struct Effect {
     pub writes: Touch,
     /// The field that is written in any case.
     pub defines: Option<FieldId>,
-    /// The only effect is to write one field, and it cannot fail.
+    /// The operation's only effect is to write one field, and the operation cannot fail.
     pub is_pure: bool,
 }
 
-/// Collects what evaluating an operand reads.
+/// Adds the fields that the evaluation of an operand reads to `out`.
 pub fn read(model: &Model, value: &Value, out: &mut Touch) {
     match value {
         Value::Field((header, field)) => match model.id(header, field) {

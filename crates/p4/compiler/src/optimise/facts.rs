@@ -86,7 +86,7 @@ impl Facts {
         touched.fields.iter().for_each(|field| self.forget(*field));
     }
 
-    /// Forgets the facts about the action's parameters, which mean nothing outside it.
+    /// Forgets the facts about the action's parameters, which have no value outside the action.
     pub fn leave_action(&mut self) {
         self.atoms
             .remove_linked(|atom| matches!(atom, Atom::Parameter(_)));
@@ -194,7 +194,7 @@ impl Facts {
         }
     }
 
-    /// Records what a `_jump_if_zero` shows about the number that it tested.
+    /// Records the facts that follow if the number that a `_jump_if_zero` tested is 0 (`is_zero`) or is not 0.
     pub fn learn_number(&mut self, model: &Model, value: &Value, is_zero: bool) {
         let Some(operation) = fold::as_operation(value) else {
             if let (Value::Field((header, field)), true) = (value, is_zero)
@@ -211,7 +211,7 @@ impl Facts {
         }
     }
 
-    /// Records that the field has this value, if the field is unsigned and not too wide, and the value fits it.
+    /// Records that the field has this value, if the field is unsigned and not too wide, and the value fits the field.
     fn know(&mut self, model: &Model, field: FieldId, value: &BigInt) {
         let info = model.info(field);
         if !info.is_plain() || info.bits > CONSTANT_BITS_MAX {

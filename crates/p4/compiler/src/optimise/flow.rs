@@ -250,8 +250,8 @@ fn remove(pipeline: &mut Pipeline, gone: &HashSet<Node>) {
         .retain(|_| !gone.contains(&Node::Call(at.next().unwrap_or_default())));
 }
 
-/// Removes unreachable nodes, except tables that the program declares and what these lead to. Returns whether any node
-/// was removed.
+/// Removes unreachable nodes, except tables that the program declares and nodes to which such tables lead. Returns
+/// whether any node was removed.
 fn sweep(pipeline: &mut Pipeline, visible: &Visible) -> bool {
     let graph = Graph::new(pipeline);
     let Some(order) = graph.order() else {

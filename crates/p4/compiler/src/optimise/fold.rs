@@ -270,7 +270,7 @@ impl Folder<'_> {
         {
             return Some(Value::Bool(truth));
         }
-        // A truth value that was converted to a number for the comparison.
+        // `left` is a truth value that `b2d` converts to a number for the comparison.
         let truth = unary(left, "b2d")?;
         let wanted = b?.is_zero() != (op == "==");
         if !matches!(op, "==" | "!=") {
@@ -300,7 +300,7 @@ impl Folder<'_> {
             "&" if b.is_positive() => self.masked(left, &b),
             "usat_cast" | "two_comp_mod" | "sat_cast" => self.cast(op, left, &b),
             "+" if b.is_positive() => {
-                // `(x + 1) + 2`, which unrolled loops contain.
+                // Simplifies `(x + 1) + 2`, which unrolled loops contain, to `x + 3`.
                 let (inner, first) = binary(left, "+")?;
                 let total = number::constant(first)? + b;
                 let total = number::literal(&total);

@@ -27,7 +27,8 @@ use crate::lower::place::{operation, parameter};
 const HEIGHT_MAX: usize = 24;
 /// How many primitives ahead the pass looks for a read; bounds the work in long bodies.
 const DISTANCE_MAX: usize = 64;
-/// A read that cannot take an expression counts as many reads, so that it is never the only one.
+/// The count for one read at a place that cannot take an expression. It is above 1, so that a field with such a read
+/// never counts as read once.
 const MANY: u32 = 2;
 
 pub fn run(program: &mut Program, visible: &Visible) -> bool {

@@ -3,8 +3,8 @@
 //! The passes run after `lower` and before output, and also over another compiler's JSON. [`optimise`] repeats them
 //! until nothing changes or a maximum number of rounds is reached. Each file's module doc says why its pass is sound.
 //! Two rules hold for all passes. Objects that a control plane can name (tables, their actions and parameters,
-//! counters, meters, registers, action profiles, digests, value sets) stay, with their names, and so do source locations.
-//! An unknown primitive or operation counts as reading and writing everything.
+//! counters, meters, registers, action profiles, digests, value sets) stay, with their names, and so do source
+//! locations. An unknown primitive or operation counts as reading and writing everything.
 
 // Public only for its test in `tests/`: a unit test would compile the library once more.
 #[doc(hidden)]
@@ -48,8 +48,8 @@ pub enum Pass {
     /// Computes and simplifies expressions.
     Fold,
     ParserStates,
-    /// Replaces a field by the constant that it holds, or by the field that it was copied from, and skips branches whose
-    /// condition is known.
+    /// Replaces a field by the constant that it holds, or by the field from which it was copied, and skips branches
+    /// whose condition is known.
     Propagate,
     /// Simplifies jumps inside actions and removes unreachable code.
     Jumps,
@@ -93,7 +93,7 @@ impl Pass {
     }
 }
 
-/// Runs passes over a program until nothing changes, or for so many rounds as its size allows.
+/// Runs passes over a program until nothing changes, but for at most the number of rounds that its size allows.
 ///
 /// With a P4Info, the control plane sees the tables and actions in it. Without one, a table counts as internal if it
 /// has the name and shape that compilers give to their own tables (`tbl_...`, no key, one constant default action).

@@ -318,7 +318,8 @@ impl Walk<'_> {
         changed
     }
 
-    /// Follows an edge past the branches whose conditions are known on it, and records the facts at its end.
+    /// Follows an edge past the branches whose conditions the facts on the edge decide, and records the facts at the
+    /// edge's new end. Returns this end.
     fn edge(
         &self,
         pipeline: &Pipeline,

@@ -110,7 +110,7 @@ fn field_lists(program: &mut Program) {
         };
         match list.map(number::constant) {
             Some(Some(id)) => drop(used.insert(id)),
-            // The list is known only at run time.
+            // The list's id is known only at run time, so every list may be used.
             Some(None) => return,
             None => {}
         }

@@ -40,7 +40,7 @@ const NAMES: &[(&str, Builtin)] = &[
     ("__has_builtin", Builtin::HasNot),
 ];
 
-/// The other definitions of `cpp -undef -x assembler-with-cpp`.
+/// The macros with a constant value that `cpp -undef -x assembler-with-cpp` defines.
 const CONSTANTS: &[(&str, &str)] = &[
     ("__STDC__", "1"),
     ("__STDC_HOSTED__", "1"),

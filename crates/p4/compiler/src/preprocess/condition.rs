@@ -460,7 +460,7 @@ fn number(text: &str) -> Result<Value, String> {
     })
 }
 
-/// Parses `'a'`, with C's escapes; several characters have one value together.
+/// Parses `'a'`, with C's escapes. Several characters form one value, the first of them its highest byte.
 fn character(text: &str) -> Result<Value, String> {
     let inner = text.get(1..text.len() - 1).unwrap_or("");
     let mut bytes = inner.bytes().peekable();

@@ -182,7 +182,7 @@ impl Preprocessor<'_> {
                 .note_at(ended, "the `#else` is here");
         }
         let possible = outer.iter().all(|open| open.taken) && !open.any_taken;
-        // A branch after the taken one is not read.
+        // The previous branch ends here, so it is no longer taken.
         open.taken = false;
         open.ended = (name == "else").then_some(span);
         let condition = if name == "elif" {

@@ -308,7 +308,7 @@ pub fn lex(file: u32, text: &str, sink: &mut Sink) -> Vec<PpToken> {
     out
 }
 
-/// Reads a file line by line, because the meaning of a quote depends on the line.
+/// Reads a file line by line, because the caller says for each line whether strings may span lines.
 pub struct Lexer {
     joined: Joined,
     file: u32,

@@ -196,7 +196,7 @@ pub enum StatementKind {
 pub struct SwitchCase {
     /// `None` for `default`.
     pub label: Option<Expr>,
-    /// `None` falls through.
+    /// `None` if the label has no body, so that the body of the next label runs (fall-through).
     pub body: Option<Statement>,
     pub span: Span,
 }

@@ -488,7 +488,7 @@ impl Parser<'_> {
             }
             Ok(SelectCase { keys, next, span })
         })?;
-        // An unreadable part is not also reported as missing.
+        // If a key or case could not be read, it is not reported as missing too.
         if (keys.is_empty() || cases.is_empty()) && self.sink.len() > n_errors {
             return Ok(Transition::None);
         }
@@ -532,7 +532,8 @@ impl Parser<'_> {
         Ok(keys)
     }
 
-    /// Accepts a sign of another language in place of `wanted`, and reports it once.
+    /// Skips one of `signs`, which other languages use in place of `wanted`, and reports the first such sign. Returns
+    /// whether there was one.
     fn replaces(&mut self, wanted: &str, signs: &[&str], help: &str, seen: &mut bool) -> bool {
         let joint = self.nth(1).is(">") && self.nth(1).joint;
         let is_sign = |sign: &&&str| match **sign {

@@ -1,5 +1,5 @@
-//! Replaces misspelt keywords (`contol`, `strcut`, `inuot`), so that what follows them is read as intended. A word
-//! counts as misspelt only where no declared name can be.
+//! Replaces misspelt keywords (`contol`, `strcut`, `inuot`), so that the parser reads the tokens after a keyword as
+//! intended. A word counts as misspelt only at a place where the grammar allows no declared name.
 
 use std::collections::HashSet;
 

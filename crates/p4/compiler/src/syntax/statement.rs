@@ -154,7 +154,8 @@ impl Parser<'_> {
             return false;
         }
         if matches!(trial.peek().tok, Tok::Word(_)) {
-            // A name on the next line counts only if `;` or `=` follows; else the previous statement lacks its `;`.
+            // A name on the next line counts only if `;` or `=` follows. Any other name there begins a new statement,
+            // and the statement before it lacks its `;`.
             return trial.nth(1).is(";") || trial.nth(1).is("=") || !trial.peek().first;
         }
         // An instance, as in `register<bit<8>>(10) r;`.

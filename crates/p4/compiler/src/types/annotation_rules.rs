@@ -52,7 +52,8 @@ impl Rules<'_> {
     }
 }
 
-/// Returns what an annotation with a fixed form lacks, for example a string.
+/// Returns the content that an annotation with a fixed form must have, for example a string, if its content is not of
+/// this form.
 fn unstructured_problem(name: &str, tokens: &[Token]) -> Option<&'static str> {
     let strings = !tokens.is_empty()
         && tokens

@@ -16,7 +16,7 @@ use crate::source::Span;
 use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
-/// Where a statement or expression is, which decides what it may contain.
+/// The kind of code that contains a statement or expression. It decides which calls and statements are legal there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     Top,
@@ -35,7 +35,7 @@ pub struct SignatureParameter {
     pub optional: bool,
 }
 
-/// What a caller sees of a callee.
+/// The parts of a callee's declaration that a call is checked against.
 #[derive(Clone, Debug)]
 pub struct Signature {
     pub name: Rc<str>,

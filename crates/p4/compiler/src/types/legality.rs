@@ -17,7 +17,7 @@ use crate::spelling::wrong_count;
 use crate::syntax::ast;
 
 impl Checker<'_> {
-    /// Checks a parameter's type: a type without values cannot be copied in or out.
+    /// Checks a parameter's type: a type without values at run time cannot be copied in or out.
     pub fn legal_parameter(&mut self, parameter: &ast::Parameter, ty: &Type) {
         if let Type::Extern(id, given) = ty
             && given.len() != self.externs[*id].type_parameters.len()
@@ -83,8 +83,8 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that no two parameters of an action have the same control-plane name: the `@name`, or else the
-    /// parameter's own name.
+    /// Checks that no two parameters of an action have the same control-plane name. This name is the `@name` or, if
+    /// there is none, the parameter's own name.
     fn legal_parameter_names(&mut self, parameters: &[usize]) {
         let mut firsts: HashMap<String, Span> = HashMap::new();
         for id in parameters {
@@ -92,7 +92,7 @@ impl Checker<'_> {
             let own = name_annotation(&var.annotations);
             let name = own.unwrap_or_else(|| var.name.to_string());
             let first = *firsts.entry(name.clone()).or_insert(var.span);
-            // Equal names in the program itself have their own message.
+            // Another check reports two parameters that have the same name in the source.
             if first != var.span && !var.annotations.is_empty() {
                 let message = format!("two parameters have the control plane's name `{name}`");
                 self.sink
@@ -103,8 +103,9 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that controls and parsers, which are not values, occur only as constructor arguments, with their
-    /// declared types.
+    /// Reports parameters whose type is a control, a parser or a package, none of which is a value. There is one
+    /// exception: a constructor parameter may have a control or parser type that is declared without a body
+    /// (`control C(...);`).
     pub fn legal_block_parameters(&mut self, apply: &[usize], constructor: &[usize]) {
         for (id, is_constructor) in apply
             .iter()
@@ -175,7 +176,7 @@ impl Checker<'_> {
                         .help("use `if` and `exit`, or `assert`");
                 }
                 // The argument of `recirculate`, `resubmit` and `clone3` says which fields are kept. A number as the
-                // argument keeps no field, whatever its width, and another check warns of it.
+                // argument keeps no field, whatever its width; another check warns of such an argument.
                 let keeps_fields = matches!(&**name, "recirculate" | "resubmit" | "clone3");
                 if !(keeps_fields && matches!(types[..], [Type::Int])) {
                     self.inferred(types, false, call.span);
@@ -502,7 +503,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether `==` and `!=` are defined for these operands; reports it if not.
+    /// Whether `==` and `!=` are defined for these operands; reports an error if they are not.
     pub fn legal_comparison(&mut self, left: &Expr, right: &Expr, span: Span) -> bool {
         let problem = match &left.ty {
             Type::Extern(..) | Type::Control(_) | Type::Parser(_) | Type::Package(..) => {

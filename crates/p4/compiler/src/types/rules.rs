@@ -1,5 +1,6 @@
-//! Checks rules that are not in the grammar and need no types: how often, in which order, and together with what else
-//! something may occur (P4_16 language specification 1.2.5, sections 6.8, 7.2, 12.7, 14.2, 20).
+//! Checks rules that are not in the grammar and need no types: how often, in which order, and in which combinations the
+//! parts of declarations and statements may occur (P4_16 language specification 1.2.5, sections 6.8, 7.2, 12.7, 14.2,
+//! 20).
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -142,7 +142,8 @@ impl Scopes {
         self.declare_member(name, symbol, span)
     }
 
-    /// Like `declare`, for a part of a declaration, which the lints do not count as a declaration.
+    /// Declares a name like `declare`, but the lints do not count it as a declaration. Used for the members of an enum
+    /// and for a table's own name inside the table.
     pub fn declare_member(&mut self, name: &Rc<str>, symbol: Symbol, span: Span) -> Option<Span> {
         let top = self.stack.last_mut()?;
         top.insert(name.clone(), (symbol, span))

@@ -1,5 +1,5 @@
-//! Decides which types fit: infers type arguments, and makes implicit casts (P4_16 language specification 1.2.5,
-//! section 8.11).
+//! Makes arguments fit the types of parameters: infers type arguments, and adds implicit casts (P4_16 language
+//! specification 1.2.5, section 8.11).
 
 use std::collections::HashMap;
 use std::rc::Rc;

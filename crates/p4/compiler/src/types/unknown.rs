@@ -1,4 +1,4 @@
-//! Reports unknown names, with suggestions. A name is not reported again in the same declaration.
+//! Reports unknown names, with suggestions. Each name is reported at most once for each declaration that uses it.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use crate::source::Span;
 use crate::syntax::ast::{self, Declaration};
 use crate::syntax::hint::foreign_type;
 
-/// What the messages about unknown names need.
+/// The declared names, from which messages about unknown names take suggestions, and the names already reported.
 #[derive(Default)]
 pub struct Unknowns {
     /// Names that are declared outside blocks, and where.

@@ -3,8 +3,8 @@
 //! TPACKET_V3 does not fit here: it hands over whole blocks and waits for a block to fill, which delays a lone frame by
 //! half a millisecond. See `Documentation/networking/packet_mmap.rst`.
 //!
-//! A slot's status word says who owns it. The kernel writes a frame, then sets `TP_STATUS_USER`; we
-//! read it, then set `TP_STATUS_KERNEL`. Slots are filled and emptied in order.
+//! A slot's status word says who owns the slot. The kernel writes a frame, then sets `TP_STATUS_USER`; this process
+//! reads the frame, then sets `TP_STATUS_KERNEL`. Both sides go through the slots in order.
 
 #![expect(
     unsafe_code,
@@ -38,20 +38,20 @@ pub(super) struct RxRing {
 // to it.
 unsafe impl Send for RxRing {}
 
-/// A slot that holds a frame. The slot stays ours until [`RxRing::release`].
+/// A slot that holds a frame. The slot belongs to this process until [`RxRing::release`].
 pub(super) struct Slot<'a> {
-    /// `TP_STATUS_*`.
+    /// The slot's `TP_STATUS_*` flags.
     pub(super) status: u32,
-    /// Length of the frame as it came, which can be more than fits the slot.
+    /// Length in bytes of the whole frame, which can be more than the slot has room for.
     pub(super) frame_bytes: usize,
     /// Time of arrival, in nanoseconds since 1970.
     pub(super) came_ns: u64,
     pub(super) vlan_tci: u16,
     pub(super) vlan_tpid: u16,
-    /// Whether this host sent the frame out by the interface, so that it did not arrive.
+    /// Whether this host sent the frame out by the interface; false if the frame arrived there.
     pub(super) is_outgoing: bool,
     pub(super) virtio_header: [u8; VIRTIO_HEADER_BYTES],
-    /// [`VLAN_TAG_BYTES`] of room, then as much of the frame as fitted.
+    /// [`VLAN_TAG_BYTES`] of room, then as much of the frame as the slot holds.
     pub(super) buffer: &'a mut [u8],
 }
 
@@ -147,7 +147,7 @@ impl RxRing {
         })
     }
 
-    /// Returns the ring's layout and the slot that is read next.
+    /// Returns the ring's layout and the number of the slot to read next.
     pub(super) fn state(&self) -> RingState {
         RingState {
             block_bytes: self.block_bytes,
@@ -157,7 +157,7 @@ impl RxRing {
         }
     }
 
-    /// Sets the slot that is read next: the slot at which another process has stopped reading.
+    /// Sets the slot to read next: the slot at which another process has stopped reading.
     pub(super) fn go_on_at(&mut self, next_slot: usize) {
         self.next_slot = next_slot % self.n_slots;
     }
@@ -181,8 +181,8 @@ impl RxRing {
         let address_start = header_bytes.next_multiple_of(libc::TPACKET_ALIGNMENT);
         // SAFETY: as above; the sender's address follows the header, aligned, and the smallest slot has room for it.
         let address = unsafe { base.add(address_start).cast::<libc::sockaddr_ll>().read() };
-        // The kernel puts the frame after its header, the sender's address and the virtio header. The start is bounded
-        // here all the same, so that no number from outside can lead out of the slot.
+        // The kernel puts the frame after its header, the sender's address and the virtio header. The code bounds the
+        // start all the same, so that no number from the kernel can lead out of the slot.
         let frame_start = usize::from(header.tp_mac).clamp(
             header_bytes + VIRTIO_HEADER_BYTES + VLAN_TAG_BYTES,
             self.slot_bytes,

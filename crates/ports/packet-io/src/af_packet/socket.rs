@@ -16,7 +16,7 @@ pub(crate) fn open() -> io::Result<OwnedFd> {
     socket::open(libc::AF_PACKET, libc::SOCK_RAW, 0)
 }
 
-/// Binds a socket to an interface. With protocol 0 the socket receives nothing, with `ETH_P_ALL` everything.
+/// Binds a socket to an interface. With protocol 0 the socket receives no frame, with `ETH_P_ALL` every frame.
 pub(super) fn bind(fd: BorrowedFd<'_>, protocol: u16, index: i32) -> io::Result<()> {
     // SAFETY: `sockaddr_ll` is plain data, of which all bytes zero is a value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -66,12 +66,12 @@ pub(super) fn ignore_outgoing(fd: BorrowedFd<'_>) -> io::Result<()> {
     set_filter(fd, &mut not_outgoing)
 }
 
-/// Makes bound sockets share the frames of their interface: all frames of a flow come to the same socket. Lets frames
-/// through again after [`take_nothing`].
+/// Makes bound sockets share the frames of their interface: all frames of a flow come to the same socket. Also ends the
+/// filter of [`take_nothing`].
 pub(super) fn share_flows(fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut id = 0;
     for (place, fd) in fds.iter().enumerate() {
-        // For the first socket the kernel chooses a number that is free in the namespace.
+        // For the first socket the kernel chooses the number of a new fanout group, which is free in the namespace.
         let flag = if place == 0 {
             libc::PACKET_FANOUT_FLAG_UNIQUEID
         } else {
@@ -134,7 +134,7 @@ pub(super) fn take_kernel_drops(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(u64::from(statistics.tp_drops))
 }
 
-/// Checks that a descriptor of another process is a packet socket whose ring has the layout of this program.
+/// Checks that a descriptor from another process is a packet socket whose ring is of version TPACKET_V2.
 pub(super) fn expect_packet_ring(fd: BorrowedFd<'_>) -> io::Result<()> {
     let (mut domain, mut version) = (0 as libc::c_int, 0 as libc::c_int);
     get_option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN, &mut domain)?;

@@ -18,7 +18,8 @@ fn an_interface_that_goes_while_it_is_opened_is_said_to_be_missing() {
     });
 }
 
-/// Takes a frame with this virtio header and tag; returns the frames and counters that result.
+/// Passes a frame with this virtio header and tag to a [`Taker`]. Returns the resulting frames and
+/// counters.
 fn taken(
     frame: &[u8],
     header: [u8; VIRTIO_HEADER_BYTES],

@@ -23,7 +23,7 @@ use crate::socket;
 
 /// The interface with its program, shared by the ports on its queues.
 pub(super) struct Attached {
-    // Detached first: fields drop in order.
+    // The link is closed first, because fields drop in order. This detaches the program, unless the link is pinned.
     link: Link,
     sockets: Map,
     /// The queues' numbers, each with a duplicate of the queue's socket, for the maps of other programs.
@@ -39,10 +39,10 @@ pub(super) struct Attached {
     frame_bytes_max: usize,
     is_virtual: bool,
     destinations: Vec<Destination>,
-    /// The path in the BPF file system at which the link is pinned to keep its program; `None` without a folder for
-    /// that.
+    /// The path in the BPF file system at which the link is pinned to keep its program; `None` if the configuration
+    /// names no folder ([`AfXdpConfig::kept`]).
     kept: Option<PathBuf>,
-    /// Whether this process has pinned the link at `kept`. Somebody may have removed the pin since.
+    /// Whether this process has pinned the link at `kept`. Another program may have removed the pin since.
     is_kept: AtomicBool,
     /// A packet socket, held open because its membership makes the interface promiscuous.
     _promiscuous: OwnedFd,
@@ -66,7 +66,7 @@ pub struct XdpInterface {
 }
 
 impl Attached {
-    /// Reserves the interface and attaches the program. Tries the driver, the driver with frames in several pieces
+    /// Reserves the interface and attaches the program. Tries native mode, native mode with frames in several pieces
     /// (which some drivers demand for an MTU above a page), then generic mode.
     pub(super) fn new(
         interface: &Interface,
@@ -114,7 +114,7 @@ impl Attached {
                         None => PortError::XdpInUse { interface },
                     });
                 }
-                // Reports the last attempt's error: generic XDP does not depend on a driver.
+                // Reports the error of the last attempt, in generic mode, which does not depend on a driver.
                 Err(error) if attempts.len() == 0 => {
                     return Err(fail("attach the XDP program")(error));
                 }
@@ -220,8 +220,9 @@ impl XdpInterface {
         self.is_virtual
     }
 
-    /// Returns the first instructions for a program on this interface. They pass frames that are not the switch's to
-    /// the kernel, and fall through for the switch's frames with R1 unchanged. They write registers R6 to R9.
+    /// Returns the first instructions for a program on this interface. The instructions pass frames to other
+    /// destinations than the switch's to the kernel. For the switch's frames they fall through, with R1 unchanged. They
+    /// write registers R6 to R9.
     pub fn filter(&self) -> Vec<Instruction> {
         program::filter(&self.destinations)
     }
@@ -250,7 +251,7 @@ impl XdpInterface {
         attached.is_none_or(|it| matches!(it.link.interface_index(), Ok(None)))
     }
 
-    /// Whether somebody else has detached the port's program or removed the interface. Then frames bypass the port.
+    /// Whether another program has detached the port's program or removed the interface. If so, frames bypass the port.
     pub fn is_detached(&self) -> bool {
         let attached = self.attached.upgrade();
         attached.is_some_and(|it| matches!(it.link.interface_index(), Ok(None)))
@@ -302,8 +303,8 @@ impl XdpInterface {
         Ok(())
     }
 
-    /// Returns the path at which this process pinned the link, if somebody has removed the pin, so that the program now
-    /// ends with this process. Later calls return `None`.
+    /// Returns the path at which this process pinned the link, if another program has removed the pin. The running
+    /// program then ends with this process. Reports each removal once: later calls return `None`.
     pub fn take_removed_name(&self) -> Option<PathBuf> {
         let attached = self.attached.upgrade()?;
         let path = attached.kept.as_ref()?;
@@ -386,7 +387,7 @@ fn why_not_native(interface: &Interface, error: &io::Error) -> String {
 }
 
 /// Returns the link that is pinned at `path` if it is attached to this interface. A link of a removed interface is
-/// attached to none, and a link on another interface may be anybody's.
+/// attached to no interface, and a link on another interface may belong to another program.
 fn kept_at(path: &Path, interface_index: u32) -> Option<Link> {
     let link = Link::pinned(path).ok()?;
     (link.interface_index().ok()? == Some(interface_index)).then_some(link)

@@ -1,14 +1,14 @@
 //! The XDP program: sends the switch's frames to its sockets, and passes all other frames to the kernel.
 //!
-//! The program is written here instruction by instruction, some tens of instructions. So building the switch needs no
-//! BPF compiler and no unreadable object file. The kernel's verifier checks the program each time it is loaded. In
+//! This file assembles the program, some tens of instructions, instruction by instruction. So building the switch needs
+//! no BPF compiler and no unreadable object file. The kernel's verifier checks the program each time it is loaded. In
 //! words:
 //!
-//! 1. Without destinations every frame is the switch's. With destinations, an IPv4 or IPv6 packet
-//!    is the switch's if its destination address is one of them and, if that destination has a
-//!    port, the packet is a UDP datagram to that port (for IPv4 whole or a first fragment). Frames
-//!    with VLAN tags then go to the kernel.
-//! 2. The switch's frames go to the socket of their receive queue; if there is none, to the kernel.
+//! 1. Without configured destinations, every frame is the switch's. With destinations, an IPv4 or IPv6 packet is the
+//!    switch's if its destination address is one of theirs. If that destination has a port, the packet must also be a
+//!    UDP datagram to that port (for IPv4, whole or the first fragment). With destinations, frames with VLAN tags go to
+//!    the kernel, because the program does not look behind a tag.
+//! 2. The switch's frames go to the socket of their receive queue, or to the kernel if the queue has no socket.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -37,7 +37,7 @@ const IPV6_HEADER_BYTES: i16 = 40;
 const UDP_DESTINATION: i16 = 2;
 const UDP: i32 = 17;
 
-/// Why every jump reaches its label.
+/// The reason why every jump reaches its label, for a panic's message.
 const NEAR: &str = "destinations are limited, so the program has far less than 2^15 instructions";
 
 /// Returns the port's own program for these destinations. Without destinations, the program takes all frames.
@@ -54,8 +54,8 @@ pub(super) fn assemble(destinations: &[Destination], sockets: &Map) -> Vec<Instr
     code.link(|_| sockets.as_fd())
 }
 
-/// Returns instructions that end the program with [`XDP_PASS`] for a frame to none of the destinations, and fall
-/// through for other frames with R1 unchanged.
+/// Returns instructions that end the program with [`XDP_PASS`] for a frame to none of the destinations. For any other
+/// frame the instructions fall through, with R1 unchanged.
 pub(super) fn filter(destinations: &[Destination]) -> Vec<Instruction> {
     let mut asm = Assembler::default();
     add_filter(&mut asm, destinations);
@@ -102,7 +102,7 @@ impl Filter<'_> {
         self.asm.jump_if(Jump::Gt, R2, FRAME_END, to);
     }
 
-    /// Jumps to `redirect` for a frame to one of the destinations, falls through for others.
+    /// Jumps to `redirect` for a frame to one of the destinations, and falls through for any other frame.
     fn find_destination(&mut self) {
         let pass = self.pass;
         self.asm.mov(CONTEXT, R1);

@@ -35,7 +35,7 @@ const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 pub(super) struct QueueConfig {
     pub(super) interface_index: u32,
     pub(super) queue: u32,
-    /// The longest frame that the interface sends or receives, in bytes.
+    /// The length in bytes of the longest frame that the interface sends or receives.
     pub(super) frame_bytes_max: usize,
     pub(super) n_rx_chunks: u32,
     pub(super) sends: bool,
@@ -208,7 +208,7 @@ impl Queue {
                 bytes,
                 is_continued,
             });
-            // There is always room: the ring has an entry for each chunk that circulates.
+            // The fill ring always has room, because it has an entry for each chunk that circulates.
             self.fill.push(self.chunk_of(chunk));
         }
         if n_pieces > 0 {
@@ -250,7 +250,7 @@ impl Queue {
             .then(|| frame_bytes.div_ceil(self.chunk_bytes))
     }
 
-    /// Returns how many chunks are free now, so that frames can be written to them.
+    /// Returns how many chunks for sending are free now.
     pub(super) fn n_free(&mut self) -> usize {
         self.free_tx.len().min(self.tx.n_free_at_least() as usize)
     }
@@ -295,7 +295,7 @@ impl Queue {
         self.push_descriptor(address, n_bytes, options);
     }
 
-    /// Queues one descriptor. There is room for it: the caller has checked [`Queue::n_free`].
+    /// Queues one descriptor. The ring has room for it, because the caller has checked [`Queue::n_free`].
     fn push_descriptor(&mut self, address: u64, n_bytes: usize, options: u32) {
         self.tx.push(libc::xdp_desc {
             addr: address,
@@ -331,7 +331,7 @@ impl Queue {
         u64::from(self.tx.last_taken().len)
     }
 
-    /// Makes the kernel send, if it waits for a system call.
+    /// Makes the kernel send, if the kernel waits for a system call to do so.
     pub(super) fn wake_sender(&self) -> io::Result<()> {
         if !self.tx.needs_wakeup() {
             return Ok(());
@@ -352,7 +352,7 @@ impl Queue {
         unsafe { libc::recvfrom(fd, none, 0, flags, no_address, std::ptr::null_mut()) };
     }
 
-    /// Takes back the chunks whose frames have left. Returns their number.
+    /// Takes back the chunks and places whose frames have left. Returns their number.
     pub(super) fn reap(&mut self) -> usize {
         let mut n_done = 0;
         while let Some(address) = self.completion.pop() {

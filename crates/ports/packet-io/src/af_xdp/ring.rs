@@ -21,7 +21,7 @@ pub(super) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps memory of our own: whole pages, all zero.
+    /// Maps private memory of this process: whole pages, all zero.
     pub(super) fn anonymous(n_bytes: usize) -> io::Result<Mapping> {
         Mapping::new(n_bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
@@ -94,7 +94,7 @@ impl Drop for Mapping {
     }
 }
 
-/// One ring. This process is its producer or its consumer; callers use the methods of that side only.
+/// One ring. This process is either its producer or its consumer, and callers use only the methods of this role.
 pub(super) struct Ring<T> {
     _mapping: Mapping,
     producer: NonNull<AtomicU32>,
@@ -102,9 +102,9 @@ pub(super) struct Ring<T> {
     flags: NonNull<AtomicU32>,
     entries: NonNull<T>,
     n_entries: u32,
-    /// The index of our side, which may not be published yet. Both indices count entries, modulo 2^32.
+    /// This process's index, which may not be published yet. Both indices count entries, modulo 2^32.
     ours: u32,
-    /// The kernel's index when we last read it.
+    /// The kernel's index when this process last read it.
     theirs: u32,
 }
 
@@ -157,8 +157,8 @@ impl<T: Copy> Ring<T> {
         self.n_entries - self.ours.wrapping_sub(self.theirs)
     }
 
-    /// Producer: like [`Ring::n_free`], but reads the kernel's index only if there seems to be no room. The result may
-    /// be too small.
+    /// Producer: like [`Ring::n_free`], but reads the kernel's index only if the last known index leaves no room. The
+    /// result may be too small.
     pub(super) fn n_free_at_least(&mut self) -> u32 {
         match self.n_entries - self.ours.wrapping_sub(self.theirs) {
             0 => self.n_free(),
@@ -184,7 +184,7 @@ impl<T: Copy> Ring<T> {
         self.n_entries - self.n_free()
     }
 
-    /// Producer: returns the entry that the kernel took last, as we wrote it.
+    /// Producer: returns the entry that the kernel took last, as this process wrote it.
     pub(super) fn last_taken(&mut self) -> T {
         self.theirs = load(self.consumer);
         // SAFETY: within the ring, whose places are all mapped; as producer we alone write them, and
@@ -192,7 +192,7 @@ impl<T: Copy> Ring<T> {
         unsafe { self.entry(self.theirs.wrapping_sub(1)).read() }
     }
 
-    /// Producer: returns the entries that the kernel has not taken, as we wrote them.
+    /// Producer: returns the entries that the kernel has not taken, as this process wrote them.
     pub(super) fn untaken(&mut self) -> impl Iterator<Item = T> {
         self.theirs = load(self.consumer);
         let n_untaken = self.ours.wrapping_sub(self.theirs);

@@ -1,8 +1,8 @@
 //! Writes a payload only once, even if many frames share it.
 //!
-//! The kernel takes a frame as one range of memory, so each copy of a packet needs the payload after its header. Here
-//! no payload is copied: the page with the payload is mapped many times, each time after a page of one frame, which has
-//! the frame's head at its end.
+//! The kernel takes a frame as one range of memory, so each copy of a packet needs the payload after its header. This
+//! file avoids these copies: it maps the page with the payload many times, each time after a page for one frame, which
+//! has the frame's head at its end.
 //!
 //! ```text
 //! memory of the queue:   … | head 0 | payload | head 1 | payload | head 2 | payload | …
@@ -32,7 +32,7 @@ use frame::{Frame, PayloadIdentity};
 use super::ring::Mapping;
 use crate::limits::{XDP_MAPPINGS_DIVISOR, XDP_SHARED_PAYLOADS, XDP_SHARERS};
 
-/// Bytes of a page; on a machine with larger pages nothing is shared.
+/// Bytes of a page. On a machine with larger pages, frames share no payloads.
 const PAGE_BYTES: usize = 4096;
 
 /// A page for the head, and a page for the payload.
@@ -41,7 +41,7 @@ const PLACE_BYTES: usize = 2 * PAGE_BYTES;
 /// Mappings of one queue: two for each place, and one because the places split the queue's own memory.
 const QUEUE_MAPPINGS: usize = 2 * XDP_SHARED_PAYLOADS * XDP_SHARERS + 1;
 
-/// How many mappings we assume that the kernel grants, if it does not report the number.
+/// The assumed limit of a process's mappings, if the kernel does not report the limit.
 const DEFAULT_MAX_MAP_COUNT: usize = 65_530;
 
 /// How many mappings the queues of this process use.
@@ -58,7 +58,8 @@ pub(super) struct SharedPayloads {
     address: u64,
     /// The index of the payload that was used last.
     current: usize,
-    /// The payload of the last frame. The first frame with a payload uses no shared place.
+    /// The last payload that differed from the payload at `current`. A payload gets places only from its second frame
+    /// on.
     seen: Option<PayloadIdentity>,
 }
 
@@ -70,7 +71,8 @@ struct Shared {
     address: u64,
     /// The process's address of the same payload.
     start: NonNull<u8>,
-    /// How many places were given out since all were free. These are the first places.
+    /// How many places were handed out since all places were free. They are handed out in order, from the first place
+    /// on.
     n_used: usize,
     /// In how many of these places the kernel still holds a frame.
     n_out: usize,
@@ -83,8 +85,8 @@ impl SharedPayloads {
     /// Bytes of the places in the queue's memory.
     const N_BYTES: usize = XDP_SHARED_PAYLOADS * XDP_SHARERS * PLACE_BYTES;
 
-    /// Maps a queue's memory: `at` bytes, which end at a page boundary, then the places. Returns `None` if this machine
-    /// has pages of another size, or if the queues of this process already use as many mappings as they may.
+    /// Maps a queue's memory: `at` bytes (a whole number of pages), then the places. Returns `None` if this machine has
+    /// pages of another size, or if the queues of this process already use as many mappings as they may.
     ///
     /// # Errors
     /// The kernel's error.
@@ -146,8 +148,9 @@ impl SharedPayloads {
         })
     }
 
-    /// Returns the address to write a frame's head to, so that the frame's payload follows the head in memory. `None`
-    /// if the payload has no identity, if this is the first frame with the payload, or if every place is in use.
+    /// Returns the address to which the caller writes a frame's head, so that the frame's payload follows the head in
+    /// memory. `None` if the payload has no identity, if this is the first frame with the payload, or if every place is
+    /// in use.
     #[inline]
     pub(super) fn place(&mut self, frame: Frame<'_>) -> Option<u64> {
         let identity = frame.payload_identity()?;
@@ -169,7 +172,7 @@ impl SharedPayloads {
         Some(payload_at - frame.head.len() as u64)
     }
 
-    /// Frees the place in memory at this address: the frame in it has been sent.
+    /// Frees the place at this address of the queue's memory, because the kernel has sent the frame in it.
     pub(super) fn has_left(&mut self, address: u64) {
         let place = address.wrapping_sub(self.address) as usize / PLACE_BYTES;
         if let Some(shared) = self.payloads.get_mut(place / XDP_SHARERS) {
@@ -180,7 +183,7 @@ impl SharedPayloads {
     /// Writes a payload, no longer than a page, to a payload page that no frame uses. Returns the payload's index;
     /// `None` if frames use every page.
     fn write(&mut self, payload: &[u8], identity: PayloadIdentity) -> Option<usize> {
-        // The first such page is the most likely to be in the cache.
+        // The first page that no frame uses is the most likely to be in the cache.
         let number = self.payloads.iter().position(|shared| shared.n_out == 0)?;
         let shared = &mut self.payloads[number];
         shared.identity = Some(identity);

@@ -6,9 +6,10 @@ use super::{ETHER_TYPE_VLAN_OUTER, complete_checksum, internet_checksum};
 /// whether the checksum was partial.
 ///
 /// A sender's kernel that leaves the checksum to a card writes the pseudo-header's sum into the field. A finished field
-/// holds that number only if the number is the right checksum anyhow (then this function writes it again), or by chance
-/// if the frame is damaged: one in 65,536 damaged frames would be taken for partial. So this function is for frames
-/// that cannot be damaged, from a sender on the same machine.
+/// holds this sum in two cases only. If the sum happens to be the right checksum, this function writes the same
+/// checksum again. If the frame is damaged, the field may hold the sum by chance: this function would take one in
+/// 65,536 damaged frames for partial. So this function is for frames that cannot be damaged, from a sender on the same
+/// machine.
 pub fn complete_partial_checksum(frame: &mut [u8]) -> bool {
     let Some(transport) = Transport::find(frame) else {
         return false;

@@ -161,7 +161,8 @@ fn next_generation_frame(
                 packet.original_len,
                 packet.data.into_owned(),
             ),
-            // A simple packet block has no timestamp: its frame counts as captured with the frame before it.
+            // A simple packet block has no timestamp: its frame counts as captured at the same time as the previous
+            // frame.
             Ok(Block::SimplePacket(packet)) => {
                 (0, 0, packet.original_len, packet.data.into_owned())
             }
@@ -198,7 +199,8 @@ fn numbered_frame(
 }
 
 /// Converts ticks to nanoseconds, by the interface's `if_tsresol` (draft-ietf-opsawg-pcapng, section 4.2). This option
-/// is a negative power of 10, or of 2 if the top bit is set; if the option is missing, ticks are microseconds.
+/// gives the unit as a negative power of 10, or of 2 if the top bit is set; if the option is missing, ticks are
+/// microseconds.
 fn nanoseconds(interface: &InterfaceDescriptionBlock<'_>, ticks: u128) -> u64 {
     let resolution = interface.options.iter().find_map(|option| match option {
         InterfaceDescriptionOption::IfTsResol(resolution) => Some(*resolution),

@@ -11,12 +11,12 @@ use crate::limits::PCAP_SNAPLEN_BYTES;
 use crate::{Nanos, Observer, PortError};
 
 /// Writes the frames of a port into two capture files with timestamps in microseconds, which every reader knows. A file
-/// that cannot be written further ends after its last whole frame; the other file goes on.
+/// that cannot be written further ends after its last whole frame; the recorder continues to write the other file.
 pub struct Recorder {
     received: Option<Output>,
     sent: Option<Output>,
     epoch_ns: u64,
-    /// The errors that ended files, until the caller takes them.
+    /// The errors that ended files, and that the caller has not taken yet.
     ends: VecDeque<PortError>,
 }
 
@@ -41,7 +41,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the error that ended a file, once for each file.
+    /// Returns the error that ended a file, once for each file; `None` if there is no further error.
     pub fn take_end(&mut self) -> Option<PortError> {
         self.ends.pop_front()
     }
@@ -68,7 +68,7 @@ impl Output {
         let (path, buffered, tail) = self.into_parts();
         // Dropping the buffer would write its remaining bytes after half a frame.
         let (file, _) = buffered.into_parts();
-        // A recorder does not count the frames that the file lacks.
+        // A recorder counts no frames, so it ignores the frames that the file lacks.
         let _ = tail.cut_off(&file);
         PortError::CaptureFile {
             path,

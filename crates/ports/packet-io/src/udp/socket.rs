@@ -79,7 +79,7 @@ pub(super) fn n_overflows(fd: BorrowedFd<'_>) -> io::Result<u32> {
 
 pub(super) struct Received<'a> {
     pub(super) source: SocketAddr,
-    /// The address that the datagram came to, if the socket reports it.
+    /// The local address to which the datagram came, if the socket reports this address.
     pub(super) local_address: Option<IpAddr>,
     /// [`HEADROOM_BYTES`] of room, then the payload.
     pub(super) buffer: &'a mut [u8],
@@ -223,7 +223,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// `source` is the address to send from, if that is not the socket's own address.
+    /// `source` is the address to send from; `None` if the kernel chooses the address.
     pub(super) fn new(destination: SocketAddr, source: Option<IpAddr>) -> Target {
         let (name, name_bytes) = name_of(destination);
         Target {
@@ -255,9 +255,9 @@ fn control_of(source: IpAddr) -> (Control, usize) {
     (control, n_bytes.next_multiple_of(size_of::<usize>()))
 }
 
-/// Sends up to [`TX_BATCH_FRAMES`] datagrams, in order, with one system call; returns the number
-/// sent. A payload is given in two pieces; the second may be empty. An error concerns the first
-/// datagram, and then none was sent.
+/// Sends up to [`TX_BATCH_FRAMES`] datagrams, in order, with one system call; returns the number sent. A payload is
+/// given in two pieces; the second may be empty. An error concerns the first datagram, and means that no datagram was
+/// sent.
 pub(super) fn send_batch<'batch>(
     fd: BorrowedFd<'_>,
     datagrams: impl Iterator<Item = ([&'batch [u8]; 2], &'batch Target)>,
@@ -290,7 +290,7 @@ pub(super) fn send_batch<'batch>(
             libc::MSG_DONTWAIT,
         )
     })?;
-    // `check` has refused negative numbers.
+    // `check` has turned a negative number into an error.
     Ok(sent as usize)
 }
 

@@ -6,8 +6,8 @@
 //! | 2. The hook's queue has the event. | the same |
 //! | 3. The receiver has answered with a status from 200 to 299. | nothing |
 //!
-//! The queues are not stored. So a receiver reads conferences anew when it sees that the service has begun anew or that
-//! another service leads, and when it gets an event `lost`.
+//! The queues are not stored. So a receiver must read the conferences again when it sees that the service was restarted
+//! or that another service leads, and when it gets an event `lost`.
 
 mod post;
 mod queue;
@@ -69,7 +69,8 @@ impl Webhook {
     }
 }
 
-/// Serves the hooks that the configuration has, for ever. A hook that stays in the configuration keeps its queue.
+/// Serves the hooks of the configuration, for ever. A hook that is still in the configuration after a reload keeps its
+/// queue.
 pub async fn run(core: Core, mut live: Live, metrics: Arc<Metrics>) {
     let mut tasks = JoinSet::new();
     let mut running: Vec<(Webhook, tokio::task::AbortHandle)> = Vec::new();
@@ -130,8 +131,8 @@ async fn serve(core: Core, hook: Webhook, metrics: Arc<Metrics>) {
     }
 }
 
-/// Sends one event until the receiver takes it, or until the event is too old. If the event was given up, returns its
-/// conference.
+/// Sends one event again and again until the receiver takes it or the event is too old. Returns the event's conference
+/// if the event was too old, and `None` if the receiver took it.
 async fn send(poster: &Poster, hook: &Webhook, metrics: &Metrics, next: Next) -> Option<Name> {
     let mut pause = RETRY_MIN;
     let mut has_failed = false;

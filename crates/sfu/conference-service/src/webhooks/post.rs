@@ -15,7 +15,7 @@ use crate::core::now_ms;
 
 const LIMITS: Limits = Limits {
     time: Duration::from_secs(10),
-    // A receiver says everything with its status.
+    // The service ignores the body of an answer, since the status alone decides.
     body_len: None,
 };
 
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_signature_is_over_time_and_body() {
-        // As `printf '1700000000.{}' | openssl dgst -sha256 -hmac secret` prints it.
+        // `printf '1700000000.{}' | openssl dgst -sha256 -hmac secret` prints this value.
         let expected = "b8569b78799ff9e3cbff0fc2d63a33a2b57f3282abd07c37ae5e8e7d79a5f163";
         assert_eq!(signature(b"secret", "1700000000", "{}"), expected);
         assert_ne!(signature(b"secret", "1700000001", "{}"), expected);

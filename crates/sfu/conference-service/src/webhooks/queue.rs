@@ -19,8 +19,8 @@ pub(super) struct Queue {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Next {
     pub(super) event: Arc<Event>,
-    /// When the event came. `None`: the event says that other events are missing. Such an event is tried for ever,
-    /// since no younger event may be sent before it.
+    /// When the event came. `None` if the event says that other events are missing. The service tries to deliver such
+    /// an event for ever, since no later event may be sent before it.
     pub(super) queued: Option<Instant>,
 }
 
@@ -43,7 +43,7 @@ impl Queue {
         is_full
     }
 
-    /// Notes that events of these conferences are missing.
+    /// Records that events of these conferences are missing.
     pub(super) fn lose(&mut self, conferences: impl IntoIterator<Item = Name>) {
         self.lost.extend(conferences);
     }

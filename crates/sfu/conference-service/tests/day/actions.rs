@@ -94,7 +94,7 @@ fn spec_of(track: &Name, record: &Track) -> TrackSpec {
 }
 
 impl Day {
-    /// Does the next action of the deck, if that is possible.
+    /// Draws the next action from the deck and does it, if that is possible.
     pub fn act(&mut self) {
         if self.deck.is_empty() {
             let cards = DECK.iter();
@@ -106,7 +106,7 @@ impl Day {
         let Some(action) = self.deck.pop() else {
             return;
         };
-        // If nobody can do this, something else happens in the next second.
+        // If no participant can do the action now, nothing happens; the next second draws another action.
         let _ = match action {
             Action::MakeConference => self.make_conference(),
             Action::EndConference => self.end_conference(),
@@ -304,8 +304,8 @@ impl Day {
         Some(())
     }
 
-    /// Removes a participant that is gone from the book. The book is the test's own record of who is there and what
-    /// must be true of the switch.
+    /// Removes from the book a participant that has left its conference. The book is the test's own record of who is
+    /// there and what must be true of the switch.
     pub fn remove_participant(&mut self, who: &Who) {
         let inside = self.book.conferences.get_mut(&who.0).expect("it is there");
         let participant = inside.remove(&who.1).expect("it was there");
@@ -342,7 +342,7 @@ impl Day {
         self.done(&request, Some(who));
     }
 
-    /// Makes a track that a participant does not have yet, if the drawn name is such a track's.
+    /// Draws the name of a track and makes the track; `None` if the participant already has a track of this name.
     fn new_track(&mut self, participant: &Participant) -> Option<(Name, Track)> {
         let kinds = [
             ("mic", TrackKind::Audio),
@@ -462,7 +462,7 @@ impl Day {
         }
     }
 
-    /// Makes a subscription to a track, as the book has it and as it is asked for.
+    /// Makes a subscription to a track, both as the book records it and as the request specifies it.
     fn new_subscription(&mut self, who: &Who, path: &Path) -> (Subscription, SubscriptionSpec) {
         let quality = self.any_quality(who, path);
         let leg = match self.rng.u8(..4) {
@@ -589,7 +589,7 @@ impl Day {
             expires_ms: u64::MAX,
         };
         self.refused(&nowhere, None);
-        // What was refused has changed nothing.
+        // The refused requests have changed nothing.
         self.meet_legs(&who);
         Some(())
     }

@@ -1,6 +1,7 @@
 //! The oracle's book: who is there, who publishes what, who has subscribed, what is muted and which sockets are signed
-//! in. The test keeps the book from what happens, not from the service's model. The book says where a packet must go,
-//! and what the switch must have. A leg is a participant's connection by one UDP socket.
+//! in. The test updates the book from its own requests and from the service's events, not from the service's model. The
+//! book determines where a packet must go, and what the switch must have. A leg is a participant's connection by one
+//! UDP socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -230,7 +231,7 @@ impl Book {
     }
 }
 
-/// The methods that say what must happen to a packet, and what the switch must have.
+/// The methods that determine what must happen to a packet, and what the switch must have.
 impl Book {
     /// Returns the leg whose entry a packet hits.
     pub fn hit(&self, from: &BindingRecord, to_port: u16) -> Option<u16> {
@@ -243,8 +244,8 @@ impl Book {
         self.of_socket(&key_of(from))
     }
 
-    /// Says what must happen to a datagram. `is_green` says whether the leg whose entry the datagram hits is within its
-    /// rate.
+    /// Returns what must happen to a datagram. `is_green` tells whether the leg whose entry the datagram hits is within
+    /// its rate.
     pub fn fate(&self, from: &BindingRecord, to_port: u16, payload: &[u8], is_green: bool) -> Fate {
         let dropped = |verdict| Fate {
             verdict,

@@ -1,5 +1,5 @@
 //! How many bytes a leg (a participant's connection by one UDP socket) may still send. The test's oracle does not know
-//! the exact number, but a least and a greatest number.
+//! the exact number, only a lower and an upper bound of it.
 
 /// How many bytes every leg may send at once, however low its rate is.
 const BURST_MIN: u64 = 64 * 1024;
@@ -43,7 +43,7 @@ impl Bucket {
         };
     }
 
-    /// Must be called when nothing is known of the bucket any more.
+    /// Must be called when the oracle cannot know how many bytes are left in the bucket.
     pub fn forget(&mut self) {
         (self.least, self.most) = (0, self.burst);
     }

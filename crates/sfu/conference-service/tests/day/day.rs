@@ -1,5 +1,5 @@
-//! The simulated day: what happens in each second, and faults. The book, which the test's oracle keeps, says what must
-//! be. A look is a reading of the switch's counters.
+//! The simulated day: what happens in each second, and faults. The book, which the test's oracle keeps, determines what
+//! the service and the switch must have. A look is a reading of the switch's counters.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -17,14 +17,15 @@ use crate::hosts::{Host, Places, Socket, own_addresses};
 use crate::service::{CutOff, SILENCE_S, Service, Store};
 use crate::switch::{Left, Switch};
 
-/// The service reads the counters each second. Here it does so less often, to save time.
+/// The seconds between two looks. A real service reads the counters each second; the test does so less often, to save
+/// time.
 pub const LOOK_S: u64 = 5;
-/// A look that comes late comes after this time at most.
+/// The most seconds from one look to the next if the next look is late.
 pub const LATE_S: u64 = 10;
-/// A host that is signed in says hello each second. Here it does so less often, to save time, but often enough that its
-/// socket is not signed out for being silent.
+/// The seconds between two hellos of a host that is signed in. A real host sends a hello each second; the test does so
+/// less often, to save time, but often enough that no socket is signed out for being silent.
 const HELLO_S: u64 = 13;
-/// How long a sign-out waits, at most.
+/// The most seconds that a request to sign out a silent socket waits before the service handles it.
 pub const QUEUE_S: u64 = 4;
 const HOUR_S: u64 = 3_600;
 const SEEN_HELLOS_MAX: usize = 32;
@@ -117,10 +118,11 @@ pub struct Day {
     /// For each leg whose socket was found silent, the addresses that this socket had.
     pub found_silent: BTreeMap<u16, BindingRecord>,
     faults: Vec<Fault>,
-    /// Since when the service is connected to the switch.
+    /// The second since which the service is connected to the switch.
     pub healthy_s: u64,
     pub next_look_s: u64,
-    /// When the counters were last read, and when, until then, a packet had last hit each leg's entry.
+    /// The time of the last look, and for each leg the time at which a packet had last hit the leg's entry before that
+    /// look.
     pub last_look: (u64, BTreeMap<u16, u64>),
     pub service_is_down: bool,
     /// When the service begins again or connects again.
@@ -249,7 +251,7 @@ impl Day {
         self.connect();
     }
 
-    /// Makes the service connect, and brings the switch to what the book says.
+    /// Connects the service, which brings the switch to the state that the book has.
     fn connect(&mut self) {
         let was = std::mem::replace(&mut self.at_switch, AtSwitch::Live);
         self.service.connect(&mut self.switch, self.now_s);

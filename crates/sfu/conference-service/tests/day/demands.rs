@@ -1,5 +1,5 @@
-//! Checks what must be true after each second, each minute and each hour. The book, which the test's oracle keeps, says
-//! what must be.
+//! Checks what must be true after each second, each minute and each hour, according to the book, which the test's
+//! oracle keeps.
 
 use conference_model::Model;
 use conference_service::rows::Rows;
@@ -119,7 +119,7 @@ impl Day {
         }
     }
 
-    /// Checks that the switch has exactly what the book says.
+    /// Checks that the switch has exactly the entries and groups that the book demands.
     pub fn read_back(&mut self) {
         let mut there = Rows::default();
         let entities = self.switch.read(self.switch.tables.wildcards());
@@ -136,7 +136,7 @@ impl Day {
         );
     }
 
-    /// Checks that the model has the records that the book says, and nothing else.
+    /// Checks that the model has as many records as the book demands, and nothing that its records do not have.
     pub fn check_hour(&mut self) {
         let model = &self.service.model;
         let records: Vec<_> = model.records().collect();

@@ -8,7 +8,7 @@ use crate::day::{AtSwitch, Day};
 use crate::service::GONE_S;
 
 impl Day {
-    /// Takes the events, and demands a reason for each that nobody has asked for.
+    /// Takes the events of the service, and demands a reason for each event that no request has caused.
     pub fn hear_events(&mut self) {
         let events = std::mem::take(&mut self.service.events);
         for (at, (conference, event)) in events.iter().enumerate() {
@@ -57,7 +57,7 @@ impl Day {
         match &before {
             Some(before) if key_of(&before.place) == key_of(&place) => {}
             Some(_) => {
-                // Nobody knows what was sent since the last reading.
+                // The time since the last reading does not count, because the service cannot know what was sent in it.
                 let (look_s, heard_s) = &self.last_look;
                 let silent_s = match heard_s.get(&leg) {
                     Some(heard_s) if self.bound_s[&leg] <= *look_s => look_s - heard_s,
@@ -74,7 +74,8 @@ impl Day {
                 self.counts.sends_anew(leg);
                 self.counts.receives_anew(leg);
                 if self.signed_out.contains(&leg) {
-                    // The leg was signed out and in again between two writes, so the switch does not notice.
+                    // The leg was signed out and in again between two writes, so the switch may keep the entry and its
+                    // counters.
                     self.counts.forget(leg);
                 }
             }
@@ -121,7 +122,7 @@ impl Day {
         self.signed_out.insert(leg);
     }
 
-    /// Notes that a leg is not signed in any more.
+    /// Records in the book that a leg is not signed in any more.
     pub fn unbind(&mut self, leg: u16) {
         if self.book.unbind(leg).is_some() && matches!(self.at_switch, AtSwitch::Live) {
             self.buckets.remove(&leg);

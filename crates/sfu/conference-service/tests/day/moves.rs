@@ -1,4 +1,4 @@
-//! What hosts do: their sockets for legs, how they vanish, come back and move.
+//! The actions of hosts: they open sockets for legs, vanish, come back and move.
 
 use conference_api::Name;
 use conference_model::BindingRecord;
@@ -10,7 +10,7 @@ use crate::day::Day;
 use crate::hosts::Socket;
 use crate::service::{DAWN_MS, SILENCE_S};
 
-/// How long a host says hello for a leg that has ended.
+/// How many seconds a host goes on sending hellos for a leg that has ended.
 const ZOMBIE_S: u64 = 3;
 
 impl Day {
@@ -24,8 +24,8 @@ impl Day {
         }
     }
 
-    /// Hosts that do not know that their legs have ended say hello and send. Nobody answers, and nobody gets what they
-    /// send.
+    /// Makes hosts that do not know that their legs have ended send hellos. Checks that a hello gets no answer once the
+    /// leg is gone from the switch.
     pub fn say_hellos_of_zombies(&mut self) {
         for at in 0..self.zombies.len() {
             let (_, leg, socket) = &mut self.zombies[at];
@@ -46,8 +46,8 @@ impl Day {
         }
     }
 
-    /// Checks that a participant's legs, as the service has them after a request, are the legs that the book says. The
-    /// book is what the test's oracle knows. Makes sockets for new legs.
+    /// Checks that the service has, after a request, exactly the legs for a participant that the book demands. The book
+    /// is what the test's oracle knows. Makes sockets for new legs.
     pub fn meet_legs(&mut self, who: &Who) {
         let record = self.service.model.participant(&who.0, &who.1);
         let given = record.expect("it is there").legs.clone();
@@ -132,7 +132,7 @@ impl Day {
         Some(())
     }
 
-    /// Lets those hosts come back that are to return by now.
+    /// Brings back the hosts whose return is due.
     pub fn return_hosts(&mut self) {
         let now_s = self.now_s;
         let (due, later) = std::mem::take(&mut self.returns)

@@ -1,6 +1,6 @@
 //! The service without sockets, clocks and disks. It does what the service's modules `core`, `driver` and
-//! `housekeeping` do, in their order, with the service's own code for the model, the switch's entries, sign-in and
-//! activity. A store is a map of texts. A leg is a participant's connection by one UDP socket.
+//! `housekeeping` do, in the same order, with the service's own code for the model, the switch's entries, sign-in and
+//! activity. A map of texts serves as the store. A leg is a participant's connection by one UDP socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -121,15 +121,15 @@ impl Service {
         Ok(())
     }
 
-    /// Notes that a request has come with a participant's token.
+    /// Records that a request has come with a participant's token.
     pub fn seen(&self, conference: &Name, participant: &Name, now_s: u64) {
         self.presence
             .request(conference, participant, self.instant(now_s));
     }
 
-    /// Connects to a switch, and gives it the entries that the conferences need, whatever entries it has before. Sets
-    /// no limits for hellos: that would take thousands of writes, and no host in this test says so many hellos that a
-    /// limit would matter.
+    /// Connects to a switch, and writes the updates after which it has exactly the entries that the conferences need.
+    /// Sets no limits for hellos: that would take thousands of writes, and no host in this test sends so many hellos
+    /// that a limit would matter.
     pub fn connect(&mut self, switch: &mut Switch, now_s: u64) {
         if switch.set_program() {
             self.activity = self.activity.counting_anew();

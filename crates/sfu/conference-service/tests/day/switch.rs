@@ -40,7 +40,7 @@ pub struct Switch {
     process: Process,
 }
 
-/// What ends when the switch is restarted.
+/// The switch's process, which a restart replaces.
 struct Process {
     memory: Arc<MemoryLoop>,
     server: Server,

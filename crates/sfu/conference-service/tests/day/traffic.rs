@@ -11,8 +11,8 @@ use crate::frames::{self, MEDIA_PORT};
 use crate::service::DAWN_MS;
 use crate::switch::Left;
 
-/// The most hellos that a host says within a simulated second: the first, one with the challenge's nonce, and two more
-/// if the answers ask for them.
+/// The most hellos that a host sends within a simulated second: the first hello, one with the challenge's nonce, and
+/// two more if the answers demand them.
 const HELLOS_MAX: usize = 4;
 /// How many sockets are drawn to find one whose packets somebody receives.
 const TRIES: usize = 4;
@@ -47,9 +47,10 @@ fn expected(
 }
 
 impl Day {
-    /// Sends a datagram, and demands that it goes where it must. Returns what left, and whether it came to the
-    /// controller. Returns `None` if the switch has no program or only a part of the last writes. Returns `None` also
-    /// if the datagram was not sent, because the oracle does not know how much of the leg's rate is left.
+    /// Sends a datagram, and checks that it goes where the book demands. Returns the frames that left, and whether the
+    /// datagram came to the controller. Returns `None` if the switch has no program or only a part of the last writes.
+    /// Returns `None` also if the datagram was not sent, because the oracle does not know how much of the leg's rate is
+    /// left.
     pub fn send(
         &mut self,
         from: &BindingRecord,
@@ -173,7 +174,7 @@ impl Day {
         Some(came)
     }
 
-    /// Makes a host say its hello, and further hellos as the answers demand.
+    /// Makes a host send its hello, and further hellos if the answers demand them.
     pub fn say_hello(&mut self, leg: u16) {
         let wall_ms = DAWN_MS + self.now_s * 1_000;
         let now = Duration::from_secs(self.now_s);
@@ -223,8 +224,8 @@ impl Day {
         );
     }
 
-    /// Says a forged hello or somebody else's, and demands that it signs no socket in. The only answers may be `Alive`
-    /// and, if the hello is signed with a right key, a challenge.
+    /// Sends a forged hello, or a hello of another host, and checks that it signs no socket in. The only answers may be
+    /// `Alive` and, if the hello is signed with a right key, a challenge.
     fn say_what_must_not_sign_in(&mut self, from: &BindingRecord, bytes: &[u8], is_signed: bool) {
         let before = self.book.bound.clone();
         let Some(came) = self.say(from, bytes) else {
@@ -273,7 +274,7 @@ impl Day {
         for _ in 0..self.rng.usize(..4) {
             let on = self.sockets.iter().filter(|(_, it)| it.is_on);
             let on: Vec<u16> = on.map(|(leg, _)| *leg).collect();
-            // Prefers a leg that somebody receives.
+            // Prefers a leg whose media some participant receives.
             let some = (0..TRIES).filter_map(|_| self.rng.choice(on.iter().copied()));
             let some: Vec<u16> = some.collect();
             let received = some.iter().find(|it| !self.book.receivers(**it).is_empty());
@@ -293,7 +294,7 @@ impl Day {
         }
     }
 
-    /// Makes a leg send more than it may.
+    /// Makes a leg send more than its rate allows. Returns false if there is no suitable leg.
     pub fn flood(&mut self) -> bool {
         let now_s = self.now_s;
         let buckets = self.buckets.iter_mut();

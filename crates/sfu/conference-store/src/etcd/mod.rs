@@ -41,11 +41,12 @@ const TTL_S: i64 = 5;
 const TTL: Duration = Duration::from_secs(5);
 /// How often the lease is kept alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-/// The pause before another try to keep the lease alive. All nodes are asked well within the lease's time.
+/// The pause after a failed attempt to keep the lease alive. It is so short that the service can try every node before
+/// the lease ends.
 const KEEP_ALIVE_RETRY: Duration = Duration::from_millis(100);
-/// How often a service that stands by looks whether another one leads.
+/// How often a service that stands by checks whether another service still leads.
 const LOOK: Duration = Duration::from_millis(500);
-/// After an error while a service stands by, another error is logged only after this time.
+/// A service that stands by and has logged an error logs no other error for this time.
 const OTHER_ERROR: Duration = Duration::from_secs(60);
 /// How many records are read at once. Fewer are read if their answer would be larger than the 4 MiB that the client
 /// takes.
@@ -56,7 +57,7 @@ const PAGE: i64 = 1_024;
 pub struct EtcdConfig {
     /// The nodes, as `http://HOST:PORT` or `https://HOST:PORT`.
     pub endpoints: Vec<String>,
-    /// What all keys begin with. It ends with `/`.
+    /// The prefix of all keys. It ends with `/`.
     pub prefix: String,
     pub tls: Option<EtcdTls>,
 }
@@ -75,7 +76,8 @@ struct Leader {
     /// The create revision of the leader's key.
     created: i64,
     term: AtomicU64,
-    /// The leader's key's modification revision after the last write; none if that write's outcome is not known.
+    /// The modification revision of the leader's key after the last write; `None` if the outcome of that write is
+    /// unknown.
     last: Mutex<Option<i64>>,
     is_lost: Arc<watch::Sender<bool>>,
 }
@@ -117,8 +119,8 @@ impl Etcd {
                 }
                 Err(error) => return Err(error),
             };
-            // A service that stands by for a week logs one line. What nodes say against it may differ from one time to
-            // the next.
+            // The service logs the reason why it stands by only when the reason changes. Nodes may return different
+            // errors, so an error after another error counts as a change only after `OTHER_ERROR`.
             let is_known = is_error && was_error && said.elapsed() < OTHER_ERROR;
             if now != was && !is_known {
                 tracing::info!(why = %now, "this service stands by");
@@ -142,14 +144,14 @@ impl Etcd {
 
     /// Replaces all records of the store by the given ones.
     ///
-    /// | step | if it is killed after it |
+    /// | step | if the process is killed after this step |
     /// | --- | --- |
-    /// | 1. The format's key says that a restore is on its way. | no service leads; another restore goes on |
-    /// | 2. Transactions remove the old records and write the new ones. | the same |
-    /// | 3. The format's key says the format. | it is done |
+    /// | 1. The format's key gets the value that marks a restore. | no service leads until a restore is complete |
+    /// | 2. Transactions remove the old records and write the new ones. | as after step 1 |
+    /// | 3. The format's key gets the format again. | the restore is complete |
     ///
     /// # Errors
-    /// The store has records, and they are not to be replaced; or etcd does not answer.
+    /// The store has records, and `existing` forbids to replace them. Or etcd does not answer.
     pub async fn restore(
         &self,
         records: Vec<(String, String)>,
@@ -202,8 +204,8 @@ impl Etcd {
         Ok(())
     }
 
-    /// Reads all records, in the order of their keys, as they are at one revision. No write that began before this call
-    /// is done after it.
+    /// Reads all records, in the order of their keys, as they are at one revision. A write that began before this call
+    /// cannot take effect after it.
     ///
     /// # Errors
     /// Another service leads, or etcd does not answer.
@@ -218,7 +220,7 @@ impl Etcd {
     /// # Errors
     /// Another service leads. Or a group has no room in a transaction: then nothing was written. Or etcd does not
     /// answer: then nobody knows what was done, and nothing can be written until [`read_all`](Self::read_all) has
-    /// found it out.
+    /// succeeded.
     pub async fn write(&self, groups: Vec<Vec<Write>>) -> Result<(), StoreError> {
         let leader = &self.leader;
         let prefix = leader.records();
@@ -298,7 +300,8 @@ impl Leader {
         TxnOp::put(self.key(), who(), Some(options))
     }
 
-    /// Makes one transaction. Returns the revision after it.
+    /// Makes one transaction. `before` is the modification revision of the leader's key after the previous write.
+    /// Returns the revision after this transaction.
     async fn write(&self, before: i64, mut operations: Vec<TxnOp>) -> Result<i64, StoreError> {
         let is_next = Compare::mod_revision(self.key(), CompareOp::Equal, before);
         operations.push(self.touch());
@@ -321,7 +324,8 @@ impl Leader {
         Err(self.lose())
     }
 
-    /// Makes sure that writes that are still on their way cannot be done any more. Returns the revision after that.
+    /// Makes etcd refuse this service's writes that are still on their way. Returns the revision of etcd from which on
+    /// they are refused.
     async fn fence(&self) -> Result<i64, StoreError> {
         let mut last = self.last.lock().await;
         *last = None;
@@ -413,7 +417,7 @@ async fn attempt(
             revoke(nodes, lease).await;
             Ok(Attempt::StandsBy("another service".to_owned()))
         }
-        // The leader's key may have been written all the same. It is removed when the lease ends.
+        // Despite the error etcd may have written the leader's key. The key is removed when the lease ends.
         Err(error) => {
             revoke(nodes, lease).await;
             Err(error)
@@ -421,7 +425,7 @@ async fn attempt(
     }
 }
 
-/// Makes the leader's key, if it is not there.
+/// Makes the leader's key. Returns `None` if the key exists, that is, if another process leads.
 async fn begin_term(
     nodes: &Arc<Nodes>,
     prefix: &str,
@@ -485,7 +489,7 @@ async fn begin_term(
     }))
 }
 
-/// Keeps a lease alive until nobody has the store any more, or the lease may have ended.
+/// Keeps a lease alive until the last clone of the store is dropped, or until the lease may have ended.
 async fn keep_alive(
     nodes: Arc<Nodes>,
     lease: i64,
@@ -557,7 +561,7 @@ fn outcome_not_known() -> StoreError {
     StoreError::Failed(why.to_owned())
 }
 
-/// Returns a text that tells people which process this is.
+/// Returns a text by which people can tell which process leads: the process id and the host.
 fn who() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("process {} on {}", std::process::id(), host.trim())
@@ -668,7 +672,7 @@ mod tests {
         store.raise_term(1 << 40).await.expect("raised");
         store.raise_term(3).await.expect("it is more already");
         assert_eq!(store.term(), 1 << 40);
-        // The outcome of a write is not known.
+        // The store is now as after a write whose outcome is unknown.
         store.leader.last.lock().await.take();
         store
             .raise_term(1 << 41)

@@ -12,7 +12,7 @@ use crate::StoreError;
 
 /// The longest that a call takes.
 pub(super) const CALL: Duration = Duration::from_secs(2);
-/// A node that cannot be connected to in this time is given up.
+/// How long to wait for the connection to a node before the next node is tried.
 const CONNECT: Duration = Duration::from_secs(1);
 
 /// Files for TLS, in PEM.
@@ -47,7 +47,7 @@ pub(super) struct Nodes {
 
 /// Which node is called.
 struct Current {
-    /// How often the service has changed to another node.
+    /// How many times the service has changed to another node.
     n_taken: usize,
     client: Option<Client>,
 }
@@ -56,7 +56,7 @@ struct Current {
 #[derive(Debug)]
 pub(super) struct CallError {
     pub(super) node: String,
-    /// The error, or none if there was no answer in time.
+    /// The error; `None` if there was no answer in time.
     pub(super) error: Option<Error>,
     pub(super) deadline: Duration,
 }
@@ -67,7 +67,8 @@ impl std::fmt::Display for CallError {
             return write!(f, "etcd at {}: no answer in {:?}", self.node, self.deadline);
         };
         write!(f, "etcd at {}: {error}", self.node)?;
-        // A node that refuses the service's certificate closes the connection, at times before its reason has come.
+        // A node that refuses the service's certificate closes the connection, sometimes before its error message has
+        // arrived.
         let text = error.to_string();
         let is_closed = ["connection", "broken pipe", "transport"].map(|it| text.contains(it));
         if self.node.starts_with("https:") && is_closed.contains(&true) {
@@ -115,7 +116,7 @@ impl Nodes {
     pub(super) fn new(endpoints: &[String], tls: Option<&EtcdTls>) -> Result<Nodes, StoreError> {
         let mut options = ConnectOptions::new()
             .with_connect_timeout(CONNECT)
-            // With this setting, a node that has lost contact with the other nodes says so at once.
+            // With this setting, a node that has lost contact with the other nodes returns an error at once.
             .with_require_leader(true);
         if let Some(tls) = tls {
             options = options.with_tls(tls.options()?);
@@ -189,8 +190,8 @@ impl Nodes {
         Ok((n_taken, client))
     }
 
-    /// Changes from a node to another one, unless another call has done so before. The connection to the former node is
-    /// not used again, since perhaps nothing comes over it any more.
+    /// Changes to the next node, unless another call has already left the node that failed. The connection to the
+    /// former node is not used again, since it may be dead.
     async fn take_another(&self, n_taken: usize) {
         let mut current = self.current.lock().await;
         if current.n_taken == n_taken {

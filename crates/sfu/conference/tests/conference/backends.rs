@@ -474,7 +474,8 @@ async fn viewers_are_served_on_every_port_with_an_own_address_and_on_no_other() 
     };
     assert_eq!(bench.program.plan(&now, &without).unwrap_err(), refused);
 
-    // If an address was lost all the same, commands that improve the state succeed.
+    // Even if the switch has lost the own address of a port with two viewers, commands that remove one of them at a
+    // time succeed.
     bench.switch.traffic = None;
     bench.switch.drain();
     let p4info = programs::replication(256);

@@ -433,11 +433,11 @@ async fn an_address_to_ask_from_stands_beside_the_one_in_force_and_goes_with_the
         bench.switch.see_everything();
         bench.check_seen(&[&old.conference], "while it asks");
 
-        // No host answered, or the controller was killed.
+        // In this case no host answered, or the controller was killed: the next command deletes the address.
         bench.command(&old.conference).await.expect("done");
         bench.check_clean(&old.conference, "not found").await;
 
-        // The host was found: the next change makes the address the own address, in place of the previous one.
+        // In this case the host was found: the next change replaces the own address by the new address.
         plan::run(ask, &mut bench.switch, |_| {})
             .await
             .expect("written");

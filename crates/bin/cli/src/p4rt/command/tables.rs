@@ -116,8 +116,8 @@ fn default_of(table_id: u32) -> entity::Entity {
     entity::Entity::TableEntry(default_entry(table_id))
 }
 
-/// Parses the name of a profile and the id of an object in it. Returns the ids of both. If one is missing in the line,
-/// its id is 0, which means any.
+/// Parses the name of a profile and the id of an object in it. Returns the ids of both. An id that the line does not
+/// give is 0, which means any.
 fn of_profile(schema: &Schema, items: &mut Items, what: &str) -> Parsed<(u32, u32)> {
     let Some(name) = items.word() else {
         return Ok((0, 0));

@@ -31,7 +31,7 @@ pub fn value_set_members(
     Ok(members)
 }
 
-/// Whether the value is the one that a register has when a program starts.
+/// Whether the value is the initial value of a register.
 pub fn is_zero(value: &P4Data) -> bool {
     use p4_data::Data;
     let is_zero_bits = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);

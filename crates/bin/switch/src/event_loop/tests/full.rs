@@ -9,7 +9,7 @@ use packet_io::LostPort;
 
 use super::*;
 
-/// A port that is full from its first frame until it is freed.
+/// A port that is full from its first frame until `is_free` is set.
 struct FullPort {
     frames: Vec<Vec<u8>>,
     is_free: Arc<AtomicBool>,

@@ -21,8 +21,8 @@ mod digests;
 /// Number of drains, enough for the loop to sleep during some of them.
 const N_DRAINS: usize = 20;
 
-/// A running loop with ports 1 and 2, and an offload that receives the frames of port 2. Frames of kind 1 leave through
-/// port 2, those of kind 2 through port 1.
+/// A running loop with ports 1 and 2, and an offload that receives the frames of port 2. The kind of a frame is its
+/// first byte. Frames of kind 1 leave through port 2, those of kind 2 through port 1.
 struct Beside {
     core: Arc<Mutex<Core>>,
     handle: LoopHandle,

@@ -230,7 +230,7 @@ fn lines_of(stderr: ChildStderr) -> Receiver<String> {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Already gone if it was stopped.
+        // Fails if the switch has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

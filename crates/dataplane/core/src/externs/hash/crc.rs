@@ -80,7 +80,7 @@ impl Crc {
         } else {
             self.divide(initial, bytes)
         };
-        // Moves the CRC to the lowest bits, in the order that `reflect_out` asks for.
+        // Moves the CRC to the lowest bits of the word, with the bits in the order that `reflect_out` asks for.
         remainder = match (parameters.reflect_in, parameters.reflect_out) {
             (false, false) => remainder >> (64 - self.bits),
             (false, true) => remainder.reverse_bits(),
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn the_catalogue_s_check_values_of_crcs_of_every_kind() {
-        // "Catalogue of parametrised CRC algorithms": CRC-64/XZ, CRC-64/ECMA-182, CRC-32/BZIP2,
+        // Check values from the "Catalogue of parametrised CRC algorithms": CRC-64/XZ, CRC-64/ECMA-182, CRC-32/BZIP2,
         // CRC-16/XMODEM, CRC-8/MAXIM-DOW.
         let all = u64::MAX;
         for (bits, polynomial, initial, is_reflected, xor_out, check) in [

@@ -49,7 +49,7 @@ impl Algorithm {
         })
     }
 
-    /// The width of a custom CRC, whose parameters the control plane may set; `None` for others.
+    /// The width of a custom CRC, whose parameters the control plane may set; `None` for other algorithms.
     pub fn custom_crc_bits(self) -> Option<u32> {
         match self {
             Self::Crc8Custom | Self::Crc16Custom | Self::Crc32Custom | Self::Crc64Custom => {
@@ -61,7 +61,7 @@ impl Algorithm {
 }
 
 /// Makes a CRC. If the CRC is reflected, its final XOR value is its initial value; otherwise its final XOR value is 0.
-/// Among v1model's reflected CRCs, only CRC-32 has a value other than 0.
+/// Among v1model's reflected CRCs, only CRC-32 has a final XOR value other than 0.
 fn plain_crc(bits: u32, polynomial: u64, initial: u64, reflected: bool) -> Crc {
     let parameters = CrcParameters {
         polynomial,
@@ -75,7 +75,7 @@ fn plain_crc(bits: u32, polynomial: u64, initial: u64, reflected: bool) -> Crc {
 
 /// RFC 1071: the one's complement of the one's complement sum.
 fn internet_checksum(bytes: &[u8]) -> u16 {
-    // Adds two 16-bit words at a time, as a 32-bit word; folding adds the two sums.
+    // Sums 32-bit words, each of which is two 16-bit words. Folding adds the high half of the sum to its low half.
     let (words, rest) = bytes.as_chunks::<4>();
     let words = words
         .iter()

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::RegisterId;
 
-/// Receives the accesses: each method is called for the kind of access that its comment names.
+/// Receives the accesses: [`Walk`] calls each method for the kind of access that the comment of the method names.
 pub trait Accesses {
     /// An expression reads a field, whether or not its header is valid.
     fn read(&mut self, field: FieldId);
@@ -49,7 +49,7 @@ pub struct Walk<'p, 'a, A: ?Sized> {
 }
 
 impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
-    /// Returns the headers that an expression may select, and reports what its index reads.
+    /// Returns the headers that an expression may select, and reports what the expression's index reads.
     fn headers(&mut self, header: &HeaderExpr) -> Vec<HeaderId> {
         match header {
             HeaderExpr::Element { index, .. } => self.number(index),
@@ -65,7 +65,7 @@ impl<A: Accesses + ?Sized> Walk<'_, '_, A> {
         }
     }
 
-    /// Returns the members of all unions that an expression may select, and reports what its index reads.
+    /// Returns the members of all unions that an expression may select, and reports what the expression's index reads.
     fn members(&mut self, union: &UnionExpr) -> Vec<HeaderId> {
         self.found_by(union);
         instances::members(self.ir, instances::unions(self.ir, union))

@@ -43,11 +43,11 @@ pub struct Intrinsic {
     pub names: &'static [&'static str],
     /// Minimum width.
     pub bits_min: u32,
-    /// Whether the loader refuses a program without the field; otherwise the target skips a missing field.
+    /// Whether the loader refuses a program without the field. If not, the target skips a missing field.
     pub is_required: bool,
     /// When the target writes the field; empty if it only reads the field.
     pub written: &'static [Moment],
-    /// Other fields that the program must have; otherwise this field is ignored.
+    /// Other fields that the program must have. If one of them is missing, this field is ignored.
     pub needs: &'static [Meaning],
 }
 

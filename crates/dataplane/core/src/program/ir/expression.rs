@@ -17,9 +17,9 @@ pub enum Arithmetic {
     Div,
     /// `%`; modulo zero gives zero.
     Mod,
-    /// `<<`; a shift by more than `limits::FIELD_BITS_MAX` gives zero.
+    /// `<<`; a shift by more than `limits::FIELD_BITS_MAX` bits gives zero.
     ShiftLeft,
-    /// Arithmetic `>>`; a shift by more than `limits::FIELD_BITS_MAX` gives 0 or -1.
+    /// Arithmetic `>>`; a shift by more than `limits::FIELD_BITS_MAX` bits gives 0, or -1 for a negative number.
     ShiftRight,
     /// `&`
     And,
@@ -87,7 +87,7 @@ pub enum Expr {
         condition: Box<BoolExpr>,
         /// The value if the condition holds.
         yes: Box<Expr>,
-        /// The value otherwise.
+        /// The value if the condition does not hold.
         no: Box<Expr>,
     },
     /// 1 if the condition holds, otherwise 0.
@@ -138,7 +138,7 @@ pub enum BoolExpr {
         condition: Box<BoolExpr>,
         /// The value if the condition holds.
         yes: Box<BoolExpr>,
-        /// The value otherwise.
+        /// The value if the condition does not hold.
         no: Box<BoolExpr>,
     },
 }

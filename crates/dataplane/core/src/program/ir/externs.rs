@@ -11,7 +11,7 @@ use crate::{
 pub enum CalculationInput {
     /// A field; left out if its header is invalid.
     Field(FieldId),
-    /// All fields of a header; left out if it is invalid.
+    /// All fields of a header; left out if the header is invalid.
     Header(HeaderId),
     /// A constant.
     Constant {
@@ -40,13 +40,13 @@ pub struct Calculation {
 pub struct Checksum {
     /// The field that holds the checksum.
     pub target: FieldId,
-    /// How it is computed.
+    /// How the checksum is computed.
     pub calculation: CalculationId,
     /// The condition under which the checksum applies to a packet; `None` means always.
     pub condition: Option<BoolExpr>,
-    /// Whether it is verified after parsing, if the field's header is valid.
+    /// Whether the checksum is verified after parsing, if the field's header is valid.
     pub verify: bool,
-    /// Whether it is written before deparsing.
+    /// Whether the checksum is written before deparsing.
     pub update: bool,
 }
 
@@ -75,12 +75,12 @@ pub struct RegisterArray {
     pub cells: usize,
     /// Width of a cell; cells are unsigned.
     pub bits: u32,
-    /// Whether all workers must share it (`@shared`).
+    /// Whether all workers (event loops, each with a switch of its own) must share the register (`@shared`).
     pub is_shared: bool,
     /// Whether some expression uses a cell as an operand, as opposed to an access by `register_read` or
     /// `register_write`.
     pub is_operand: bool,
-    /// Whether its cells are hidden from readers.
+    /// Whether the register is `@secret`: control-plane reads and traces do not show its values.
     pub is_secret: bool,
 }
 

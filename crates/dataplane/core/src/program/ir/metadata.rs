@@ -12,7 +12,7 @@ pub enum Moment {
     Parser,
     /// After parser and checksum verification.
     Parsed,
-    /// Before the second control.
+    /// Before the second control (egress).
     Egress,
 }
 
@@ -96,11 +96,11 @@ meanings! {
         Queue qid,
         /// When the packet was queued.
         EnqTimestamp enq_timestamp,
-        /// Packets in the queue when this one was queued.
+        /// Packets in the queue when this packet was queued.
         EnqDepth enq_qdepth,
-        /// The time in the queue.
+        /// The time in the queue, in the units of the timestamps.
         DeqTimedelta deq_timedelta,
-        /// Packets in the queue after this one left.
+        /// Packets in the queue after this packet left it.
         DeqDepth deq_qdepth,
     }
 }
@@ -110,11 +110,11 @@ meanings! {
 pub struct Queueing {
     /// When the packet was queued.
     pub enq_timestamp: FieldId,
-    /// Packets in the queue when this one was queued.
+    /// Packets in the queue when this packet was queued.
     pub enq_qdepth: FieldId,
-    /// The time in the queue.
+    /// The time in the queue, in the units of the timestamps.
     pub deq_timedelta: FieldId,
-    /// Packets in the queue after this one left.
+    /// Packets in the queue after this packet left it.
     pub deq_qdepth: FieldId,
 }
 

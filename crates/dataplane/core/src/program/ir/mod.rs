@@ -1,5 +1,5 @@
 //! The verified program as engines read it: typed ids instead of names, all references resolved, all expressions typed.
-//! `load` builds it; it never changes afterwards.
+//! The module `load` builds the program, which never changes afterwards.
 
 pub mod accesses;
 mod algorithm;
@@ -37,11 +37,11 @@ pub struct Field {
     pub name: String,
     /// The instance that has the field.
     pub header: HeaderId,
-    /// Width; 0 for a varbit field, whose width depends on the packet.
+    /// Width in bits; 0 for a varbit field, whose width depends on the packet.
     pub bits: u32,
     /// Whether values are in two's complement.
     pub signed: bool,
-    /// Whether it is a varbit field.
+    /// Whether the field is a varbit field.
     pub variable: bool,
 }
 
@@ -54,7 +54,8 @@ pub struct Header {
     pub type_index: usize,
     /// Ids of its fields, in wire order.
     pub fields: Range<u32>,
-    /// Whether it is metadata: always valid, never in a frame, cleared in a clone.
+    /// Whether the instance is metadata: always valid, never in a frame, and cleared in a clone except for the fields
+    /// of its field list.
     pub metadata: bool,
     /// Width without the varbit field.
     pub fixed_bits: u32,
@@ -67,7 +68,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Its fields, in wire order.
+    /// The header's fields, in wire order.
     pub fn field_ids(&self) -> impl DoubleEndedIterator<Item = FieldId> + use<> {
         self.fields.clone().map(FieldId)
     }
@@ -115,7 +116,7 @@ pub struct Action {
 pub struct KeySource {
     /// The value; a field of an invalid header reads as zero.
     pub value: Expr,
-    /// The bits to match; `None` is all.
+    /// The bits to match; `None` matches all bits.
     pub mask: Option<Int>,
 }
 
@@ -124,12 +125,13 @@ pub struct KeySource {
 pub enum NextNode {
     /// Depends on hit or miss.
     HitMiss {
-        /// The node after a hit.
+        /// The node after a hit; `None` ends the control.
         hit: Option<NodeId>,
-        /// The node after a miss.
+        /// The node after a miss; `None` ends the control.
         miss: Option<NodeId>,
     },
-    /// Depends on the action: one node per action of the table, in the order of the table's actions.
+    /// Depends on the action: one node per action of the table, in the order of the table's actions; `None` ends the
+    /// control.
     PerAction(Vec<Option<NodeId>>),
 }
 
@@ -163,9 +165,9 @@ pub enum Node {
         line: Option<SourceLine>,
         /// The condition to test.
         condition: BoolExpr,
-        /// The node if it holds; `None` ends the control.
+        /// The node if the condition holds; `None` ends the control.
         yes: Option<NodeId>,
-        /// The node otherwise; `None` ends the control.
+        /// The node if the condition does not hold; `None` ends the control.
         no: Option<NodeId>,
     },
     /// Runs an action without arguments.
@@ -225,7 +227,7 @@ pub struct InitialEntry {
     pub priority: i32,
     /// The action that a hit runs.
     pub action: BoundAction,
-    /// Whether the program declares it as constant, so that the control plane may not change it.
+    /// Whether the program declares the entry as constant, so that the control plane may not change it.
     pub is_const: bool,
 }
 
@@ -324,7 +326,8 @@ impl Ir {
     }
 }
 
-/// The fields, registers and extern arguments that may hold a secret.
+/// The fields, registers and extern arguments that may hold a secret: a value that derives from a parameter or register
+/// that the program declares `@secret`.
 #[derive(Debug, Clone, Default)]
 pub struct Secrets {
     fields: BTreeSet<FieldId>,
@@ -366,7 +369,7 @@ pub struct Ir {
     pub core_errors: CoreErrors,
     /// The states of the parser.
     pub parser: Parser,
-    /// The headers to write.
+    /// How headers and payload become a frame again.
     pub deparser: Deparser,
     /// Indexed by [`ActionId`].
     pub actions: Vec<Action>,
@@ -376,9 +379,9 @@ pub struct Ir {
     pub table_inits: Vec<TableInit>,
     /// Indexed by [`NodeId`]; both controls share the ids.
     pub nodes: Vec<Node>,
-    /// The first node of ingress; `None` does nothing.
+    /// The first node of ingress; `None` if the control is empty.
     pub ingress: Option<NodeId>,
-    /// The first node of egress; `None` does nothing.
+    /// The first node of egress; `None` if the control is empty.
     pub egress: Option<NodeId>,
     /// Indexed by [`CalculationId`].
     pub calculations: Vec<Calculation>,

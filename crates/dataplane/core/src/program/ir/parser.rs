@@ -123,9 +123,9 @@ pub struct State {
     pub ops: Vec<ParserOp>,
     /// The parts of the `select` key.
     pub key: Vec<KeyPart>,
-    /// The first match is taken.
+    /// The transitions; the first whose case matches is taken.
     pub transitions: Vec<Transition>,
-    /// The next state if none matches; `None` ends the parser.
+    /// The next state if no transition matches; `None` ends the parser.
     pub default: Option<StateId>,
 }
 

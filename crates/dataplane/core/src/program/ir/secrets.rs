@@ -26,7 +26,7 @@ impl Secrets {
         if secrets.registers.is_empty() && !has_parameter {
             return secrets;
         }
-        // Terminates, because the sets only grow.
+        // The loop ends, because the sets only grow and are bounded by the program.
         loop {
             let before = secrets.size();
             for (action, params) in ir.actions.iter().zip(params) {

@@ -169,7 +169,7 @@ fn last(cells: &Range<u64>) -> Option<u64> {
     cells.clone().next_back()
 }
 
-/// Converts a range of cells. The caller has checked that the array has these cells.
+/// Converts a range of cells to `usize`. The caller has checked that the array has these cells.
 fn places(cells: Range<u64>) -> Range<usize> {
     let place = |cell| usize::try_from(cell).expect("an array is in memory");
     place(cells.start)..place(cells.end)

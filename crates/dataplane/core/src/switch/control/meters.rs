@@ -23,7 +23,7 @@ impl Switch {
         place(("meter", &declared.name), index, declared.cells)
     }
 
-    /// The rates of a meter cell; `None` if it has no rates and so gives green.
+    /// The rates of a meter cell; `None` if the meter has no rates, so that it colours every packet green.
     ///
     /// # Errors
     /// `NotFound` if the array does not exist, `OutOfRange` if the index is beyond its end.
@@ -105,7 +105,7 @@ impl Switch {
         declared.map_or(0, |meter| meter.cells as u64)
     }
 
-    /// The rates of an entry's meter; `None` if it has no rates and so gives green.
+    /// The rates of an entry's meter; `None` if the meter has no rates, so that it colours every packet green.
     ///
     /// # Errors
     /// `InvalidArgument`, `NotFound`, `FailedPrecondition` if the table has no meters.

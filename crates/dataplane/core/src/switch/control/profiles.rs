@@ -64,7 +64,7 @@ impl Switch {
     /// Removes a member.
     ///
     /// # Errors
-    /// `NotFound`, `FailedPrecondition` if an entry or a group refers to it.
+    /// `NotFound`, `FailedPrecondition` if an entry or a group refers to the member.
     pub fn delete_member(&mut self, profile: ActionProfileId, id: u32) -> Controlled {
         self.profile_mut(profile)?.delete_member(id)?;
         self.done(&Change::Profile(profile))
@@ -119,13 +119,13 @@ impl Switch {
     /// Removes a group; its members stay.
     ///
     /// # Errors
-    /// `NotFound`, `FailedPrecondition` if an entry refers to it.
+    /// `NotFound`, `FailedPrecondition` if an entry refers to the group.
     pub fn delete_group(&mut self, profile: ActionProfileId, id: u32) -> Controlled {
         self.profile_mut(profile)?.delete_group(id)?;
         self.done(&Change::Profile(profile))
     }
 
-    /// Every group, by id; empty if the profile does not exist.
+    /// Every group, sorted by id; empty if the profile does not exist.
     pub fn groups(&self, profile: ActionProfileId) -> Vec<ProfileGroup> {
         let profile = self.model.state.tables.profile(profile);
         profile.map_or_else(Vec::new, |profile| profile.groups().collect())

@@ -1,6 +1,6 @@
 //! Snapshots, to undo control calls. Restoring gives exactly the old state if no packet was processed in between.
 //!
-//! Calls must be undone in reverse order, so that each snapshot finds the state that its call left.
+//! Calls must be undone in reverse order, so that each call is undone in the state in which it left the switch.
 
 use std::ops::Range;
 

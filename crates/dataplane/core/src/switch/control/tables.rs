@@ -216,8 +216,8 @@ impl Switch {
         self.done(&Change::Table(table, TableChange::Inserted(index)))
     }
 
-    /// Replaces an entry's action, idle timeout and, if given, meter. Its direct counter continues; the idle timeout
-    /// restarts.
+    /// Replaces an entry's action, idle timeout and, if given, meter. The entry's direct counter keeps its value; the
+    /// idle timeout restarts.
     ///
     /// # Errors
     /// The same as for [`Switch::insert_entry`], and `NotFound` for the entry.
@@ -327,7 +327,7 @@ impl Switch {
         })
     }
 
-    /// Restarts the handles of an empty table, as BMv2 does when it clears a table.
+    /// Restarts the numbering of handles in an empty table, as BMv2 does when it clears a table.
     ///
     /// # Errors
     /// `NotFound` for the table.

@@ -54,8 +54,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Holds a port's packets in its queues while its interface is full, or releases them. Held packets count in the
-    /// queue depths; packets that find a queue full are dropped.
+    /// If `is_held`, keeps a port's packets in its queues, as the caller wants while the port's interface accepts no
+    /// more. If not, releases them. Held packets count in the queue depths; packets that find a queue full are dropped.
     pub fn hold_port(&mut self, port: PortId, is_held: bool) {
         self.model.traffic.egress.hold(port, is_held);
     }
@@ -120,7 +120,7 @@ impl Switch {
         sessions.into_iter().map(Written::into_session).collect()
     }
 
-    /// Every clone session, by id.
+    /// Every clone session, sorted by id.
     pub fn clone_sessions(&self) -> Vec<CloneSession> {
         let traffic = &self.model.traffic;
         let sessions = traffic.sessions.with_groups(&traffic.groups, 0);
@@ -158,7 +158,7 @@ impl Switch {
         groups.into_iter().map(Written::into_group).collect()
     }
 
-    /// Every multicast group, by id.
+    /// Every multicast group, sorted by id.
     pub fn multicast_groups(&self) -> Vec<MulticastGroup> {
         let groups = self.model.traffic.groups.from(0);
         groups.map(Written::into_group).collect()

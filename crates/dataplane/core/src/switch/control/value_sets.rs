@@ -35,7 +35,7 @@ impl Switch {
         self.done(&Change::ValueSet(set))
     }
 
-    /// The members of a value set, as written.
+    /// The members of a value set, as the control plane wrote them.
     pub fn value_set(&self, set: ValueSetId) -> Vec<Vec<MatchField>> {
         let members = self.model.state.externs.value_sets.members(set).iter();
         members.map(|member| member.fields.clone()).collect()

@@ -1,4 +1,5 @@
-//! Tests the queues of output ports, those with batches against those without.
+//! Tests the queues of output ports, and compares queues that hold batches with queues that hold
+//! single packets.
 
 use super::*;
 use crate::{

@@ -47,8 +47,7 @@ struct Writer<'e, 'f, 'u, 'p> {
     standing: Option<Standing>,
 }
 
-/// Writes the body of the parser's function. When the parser has run, `consumed` and `parser_error` of the context are
-/// set.
+/// Writes the body of the parser's function. The function sets `consumed` and `parser_error` of the context.
 pub(crate) fn emit(e: &mut Emit<'_, '_, '_>) {
     let writer = states(e, None);
     let (at, error, exit) = (writer.at, writer.error, writer.exit);

@@ -83,7 +83,8 @@ impl Writer<'_, '_, '_, '_> {
         state.map_or(self.exit, |state| self.states[state.index()])
     }
 
-    /// Writes code that takes one of several single-value transitions by a search.
+    /// Writes code that searches several single-value transitions for the key's value, and takes the transition that it
+    /// finds.
     fn search(&mut self, key: &[Part], arrows: &[Transition]) {
         let mut switch = Switch::new();
         let mut seen = std::collections::HashSet::new();

@@ -4,7 +4,8 @@
 //! For each group of four key bits and each of its 16 values, a block has one word that says which of its entries allow
 //! the value. The bitwise AND of the words for a key's groups gives the entries that may match, and the first of them
 //! that does match is the block's answer. This takes about two instructions per group for 64 entries, whatever their
-//! masks (the bit vectors of Lakshman and Stiliadis, 1998, on groups of bits in place of fields).
+//! masks. The method is that of the bit vectors of Lakshman and Stiliadis (1998), with groups of bits in place of
+//! fields.
 
 use super::store::{Rank, Store};
 
@@ -14,8 +15,9 @@ const BLOCK_ENTRIES: usize = 64;
 /// Two neighbouring blocks with at most this many entries together are merged.
 const MERGE_AT: usize = BLOCK_ENTRIES / 2;
 
-/// Up to this many entries, comparing one after the other costs less than the bitmaps: a comparison takes about as long
-/// as the bitmaps of three groups, keys have twenty groups and more, and the first match ends the comparing.
+/// In a block of up to this many entries, a lookup compares the entries one after the other, which costs less than the
+/// bitmaps. A comparison takes about as long as the bitmaps of three groups, keys have twenty groups and more, and the
+/// first match ends the search.
 const SCAN_ENTRIES_MAX: usize = 12;
 
 /// The highest number of groups that a block filters by. Leaving groups out is safe, because a lookup at last compares
@@ -40,7 +42,7 @@ struct Block {
     /// The entries, in the order of rank.
     entries: Vec<u32>,
     first: Rank,
-    /// For each group and each value, the entries that allow it, as bits at their positions.
+    /// For each group and each value, the entries that allow the value: bit n stands for the entry at position n.
     bitmaps: Vec<Bitmaps>,
 }
 
@@ -92,7 +94,8 @@ impl Blocks {
         key: &[u64],
         bound: Rank,
     ) -> Option<u32> {
-        // The key's groups. A run writes eight bytes; the next run overwrites those that are not groups.
+        // The values of the key's groups. Each run writes eight bytes; the next run overwrites the bytes that belong to
+        // no group.
         let mut values = [0u8; GROUPS_MAX + 8];
         if self.len > SCAN_ENTRIES_MAX {
             let mut at = 0;

@@ -1,5 +1,5 @@
-//! Lookup by ternary, range and optional fields with priorities: tuple space search where many entries share a mask,
-//! bitmaps for the others.
+//! Lookup by ternary, range and optional fields with priorities: tuple space search for entries whose mask many entries
+//! share, and bitmaps for the other entries.
 //!
 //! One hash of the key's masked bits finds the entries of one mask (a *tuple*). Tuples are searched in the order of
 //! their best entries, until no remaining tuple can beat the entry found. A tuple costs one hash however many entries
@@ -7,8 +7,8 @@
 //! block of 64 entries with any masks costs about as much as one tuple. So a set in which every entry has its own mask
 //! costs no more than a linear search with one or two instructions per entry.
 //!
-//! Ranges are not part of a mask. They are compared for the entries that the rest of the key finds, and they filter the
-//! entries in blocks.
+//! Ranges are not part of a mask. A lookup compares the ranges of the entries that the rest of the key finds. In
+//! blocks, ranges also filter the entries.
 
 mod block;
 mod store;
@@ -34,7 +34,7 @@ const TUPLE_ENTRIES_KEPT: usize = 6;
 #[derive(Debug, Clone, Default)]
 struct Group {
     tuple: Option<u32>,
-    /// The entries in blocks, as long as there is no tuple.
+    /// The entries of the group, which are in blocks; empty if the group has a tuple.
     loose: Vec<u32>,
 }
 
@@ -43,7 +43,7 @@ pub struct TernaryIndex {
     store: Store,
     blocks: Blocks,
     tuples: Vec<Tuple>,
-    /// The tuples by their best entry, the best first.
+    /// The tuples, sorted by the rank of their best entry.
     order: Vec<(Rank, u32)>,
     free_tuples: Vec<u32>,
     groups: HashMap<Box<[u64]>, Group>,
@@ -53,8 +53,8 @@ pub struct TernaryIndex {
 }
 
 impl TernaryIndex {
-    /// An empty index for keys of `words` words. `fields` are all fields of the key, `range_fields` those matched by
-    /// ranges.
+    /// An empty index for keys of `words` words. `fields` are all fields of the key, `range_fields` are the fields that
+    /// are matched by ranges.
     pub fn new(words: usize, fields: &[FieldPlace], range_fields: &[FieldPlace]) -> Self {
         let mut used = vec![0; words];
         for field in fields {
@@ -132,7 +132,7 @@ impl TernaryIndex {
 
     /// Adds an entry. `entry` is a small number that no other entry has. The value must have no bits outside the mask,
     /// and the mask must have no bits of range fields; `ranges` must be in the order of the range fields. Among
-    /// matching entries of one priority, a lookup finds the one added first.
+    /// matching entries of one priority, a lookup finds the entry that was added first.
     pub fn insert(
         &mut self,
         value: &[u64],
@@ -219,8 +219,8 @@ impl TernaryIndex {
                 self.blocks.insert(&self.store, entry);
             }
         }
-        // If nearly all entries have the same value, the tuple takes only a few of them, and the other entries went
-        // back to the blocks. Then the tuple is dissolved.
+        // If nearly all entries have the same value, the tuple takes only a few of them, and the other entries go back
+        // to the blocks. A tuple that is left with too few entries is dissolved.
         if self.tuples[tuple as usize].len() <= self.tuple_entries_kept() {
             self.end_tuple(tuple, &mask);
         }

@@ -2,13 +2,13 @@
 
 use crate::lookup::{MISS, shape::FieldPlace};
 
-/// The order in which entries are tried, smaller ranks first. An entry of higher priority comes before one of lower
-/// priority; among entries of the same priority, the older entry comes first.
+/// The order in which entries are tried, smaller ranks first. An entry of higher priority comes before an entry of
+/// lower priority; among entries of the same priority, the older entry comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u128);
 
 impl Rank {
-    /// The rank after those of all entries.
+    /// A rank that comes after the rank of every entry.
     pub(super) const LAST: Self = Self(u128::MAX);
 
     pub(super) fn new(priority: i32, age: u64) -> Self {
@@ -165,7 +165,7 @@ impl Store {
     }
 }
 
-/// The words of a field; missing ones are zero.
+/// A value, extended with zeros or cut to the number of words of a field.
 fn resized(value: &[u64], field: &FieldPlace) -> Vec<u64> {
     let mut value = value.to_vec();
     value.resize(field.words(), 0);

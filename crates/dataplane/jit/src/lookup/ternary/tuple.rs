@@ -15,8 +15,8 @@ const FILTER_BITS_PER_VALUE: usize = 16;
 #[derive(Debug, Clone)]
 pub(super) struct Tuple {
     mask: Box<[u64]>,
-    /// A bit for the hash of each value. Most tuples do not have the value of a given key. One bit of the filter tells
-    /// this, so that a lookup need not probe slots, whose number varies unpredictably.
+    /// A bit for the hash of each value. Most tuples do not have the value of a given key. If the filter's bit for the
+    /// key is 0, the lookup ends without probing slots, whose number varies unpredictably.
     filter: Vec<u64>,
     /// Values added to the filter since it was built.
     in_filter: usize,

@@ -1,4 +1,4 @@
-//! Finds and compiles the project's own programs.
+//! Finds and compiles the P4 programs of this repository.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Tests of grace periods that NAPI polls end. The polls are the kernel's real ones.
+//! Tests of grace periods that the running kernel's NAPI polls end.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -33,7 +33,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// Loads the ports' program without ports; `BPF_PROG_TEST_RUN` sends it frames.
+/// Loads the program for frames that ports receive, but attaches it to no port: `BPF_PROG_TEST_RUN` sends it frames.
 fn program(image: &Image, maps: &Maps) -> Program {
     let interface = Interface {
         port: Some(PortId(0)),
@@ -266,7 +266,7 @@ fn changes_behind_each_other_are_seen_within_polls_whatever_rcu_waits_for() {
     });
 }
 
-/// Frames sent at once, so that one poll handles several.
+/// How many frames are sent at once, so that one poll handles several frames.
 const BURST: usize = 32;
 
 /// Sends frames until `is_over`, and returns the instances of all copies, two for each frame.

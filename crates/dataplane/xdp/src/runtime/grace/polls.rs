@@ -44,13 +44,13 @@ const AT_MOST: Duration = Duration::from_millis(5);
 pub(super) struct Running {
     pub(super) number: u64,
     since: Instant,
-    /// Processors that are still in the poll that was running at the beginning, and their words.
+    /// Processors that are still in the poll that was running when the period began, and their words.
     left: Vec<(usize, u64)>,
 }
 
 impl Running {
-    /// Begins a period. The new data was stored before, by this thread or by one that this thread has synchronised
-    /// with.
+    /// Begins a period. The new data must have been stored before, by this thread or by a thread with which this thread
+    /// has synchronised.
     pub(super) fn begin(number: u64, read: &ReadPolls) -> Running {
         fence(Ordering::SeqCst);
         let words = read().into_iter().enumerate();
@@ -73,8 +73,8 @@ impl Running {
         self.left.is_empty()
     }
 
-    /// Returns when to look again, or `None` after [`AT_MOST`]: then RCU ends the period, and the thread wakes
-    /// whoever waits.
+    /// Returns when to look again, or `None` after [`AT_MOST`]: then RCU ends the period, and the thread that waits for
+    /// RCU wakes all callers that wait for the period.
     pub(super) fn again(&self) -> Option<Duration> {
         (self.since.elapsed() < AT_MOST).then_some(EVERY)
     }

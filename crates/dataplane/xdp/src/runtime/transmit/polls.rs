@@ -21,7 +21,7 @@ const OF_PORTS: MapRef = MapRef(1);
 const PORT: i16 = -8;
 const KEY: i16 = -12;
 
-/// Reports ends of polls while it lives.
+/// Reports ends of polls until it is dropped.
 #[derive(Debug)]
 pub(in crate::runtime) struct PollEnds {
     _link: Link,
@@ -131,8 +131,8 @@ pub(super) fn limit(asm: &mut Assembler) {
 fn learn(asm: &mut Assembler) {
     let [first, unknown, any, learned] = [(); 4].map(|()| asm.label());
     asm.jump_if(Jump::Eq, R3, R1, first);
-    // The refused copies belong to the last packet, or to the one before, which was still in the device's queue. The
-    // limit excludes the copies of both packets.
+    // The refused copies belong to the last packet, or to the packet before it, of which some copies were still in the
+    // device's queue. The limit excludes the copies of the last packet, and as many more as the queue holds.
     asm.alu(Alu::Sub, R3, R1);
     asm.alu_imm(Alu::Sub, R3, QUEUE_FRAMES as i32);
     asm.jump_if_imm(Jump::Sgt, R3, 0, learned);

@@ -138,8 +138,8 @@ impl<'r> Lists<'r> {
         }
     }
 
-    /// Returns the P4_16 programs that match a path pattern and pass every filter. A filter is a word and a pattern: a
-    /// line of the program must match the pattern if the word is `INCLUDE`, otherwise no line may match.
+    /// Returns the P4_16 programs that match a path pattern and pass every filter. A filter is a word and a pattern. If
+    /// the word is `INCLUDE`, a line of the program must match the pattern; if it is `EXCLUDE`, no line may match.
     fn find(&self, patterns: &Argument, filters: &[Argument]) -> BTreeSet<String> {
         let wanted: Vec<(bool, String)> = filters
             .chunks(2)

@@ -1,4 +1,4 @@
-//! Finds the places of errors in what p4c prints.
+//! Finds the places of errors in p4c's output.
 //!
 //! An error begins with `file(line): [--Werror=kind] error: ...` or `file(line):syntax error`. An error without a place
 //! begins with the bracket. The source line and its underline follow, then further places of the same error as

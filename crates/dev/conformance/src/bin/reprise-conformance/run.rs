@@ -102,8 +102,8 @@ fn samples(args: &Args, root: &Path) -> Result<(), Failure> {
     conclude(args, report.json(&stale), failure)
 }
 
-/// Ends a command. Returns the failure, if there is one, with the document. Otherwise prints the document if JSON is
-/// wanted. The caller has already printed the findings as text.
+/// Ends a command. If there is a failure, returns it together with the document. If there is none, prints the document,
+/// but only with `--json`. The caller has already printed the findings as text.
 pub fn conclude(args: &Args, document: Value, failure: Option<Failure>) -> Result<(), Failure> {
     match failure {
         Some(failure) => return Err(failure.with(document)),

@@ -12,7 +12,7 @@ use super::{Case, Step, state};
 /// by one, and after the maximum it starts again at 1.
 const FRAMES_AT_ONCE_MAX: usize = 5;
 
-/// What the reference switch did in a case, as counts for the report of a run.
+/// Counts of the reference switch's work in a case, for the report of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Activity {
     pub packets: u64,

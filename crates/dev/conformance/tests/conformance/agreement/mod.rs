@@ -44,7 +44,7 @@ pub struct Case {
 
 impl Subject {
     pub fn new(json: &Json) -> Result<Self, String> {
-        // A switch gets a program as text.
+        // A switch loads a program from JSON text.
         let text = serde_json::to_string(json).map_err(|error| error.to_string())?;
         let program = Program::from_json_str(&text).map_err(|error| error.to_string())?;
         let counters = json.counter_arrays.iter().filter(|it| !it.is_direct);

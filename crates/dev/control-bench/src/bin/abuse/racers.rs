@@ -113,7 +113,7 @@ impl Race {
         racer << TOKEN_BITS | n & ((1 << TOKEN_BITS) - 1)
     }
 
-    /// Returns a register entry, which is for reading if there is no value, and for writing otherwise.
+    /// Returns a register entry: for a write of `value`, or for a read if there is no value.
     pub(crate) fn cell(&self, index: i64, value: Option<u64>) -> Entity {
         let data = value.map(|value| P4Data {
             data: Some(Data::Bitstring(bytes(value))),

@@ -57,14 +57,14 @@ pub struct FakeSwitch {
     pub other_hosts: Vec<(u16, Ipv4Addr, Mac)>,
     pub ports: Vec<u32>,
     pub requests_to_miss: usize,
-    /// If this is set, a packet arrives and packets under way advance a step between any two updates.
+    /// If this is set, between any two updates a packet arrives and packets inside the switch advance a step.
     pub traffic: Option<Random>,
     packets: Vec<Packet>,
     pub seen: Vec<Seen>,
     pub violations: Vec<String>,
     /// Every executed update, in order. `None` is a drain.
     pub log: Vec<Option<Update>>,
-    /// The fault that cuts the controller off from the switch, if a test wants one.
+    /// The fault that cuts the controller off from the switch; `None` if the switch answers every call.
     pub fault: Option<Fault>,
     /// Once the log has this many entries, the switch no longer answers calls that change the state.
     pub silent_after: Option<usize>,
@@ -375,7 +375,7 @@ impl FakeSwitch {
         }
     }
 
-    /// Processes every packet under way to its end.
+    /// Processes every packet inside the switch to its end.
     pub fn drain(&mut self) {
         self.log.push(None);
         while !self.packets.is_empty() {

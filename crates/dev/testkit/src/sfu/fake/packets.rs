@@ -1,4 +1,4 @@
-//! Simulates packets that are under way while the controller writes.
+//! Simulates packets that are inside the switch while the controller writes.
 
 use std::net::Ipv4Addr;
 
@@ -20,7 +20,7 @@ pub(super) struct Packet {
 }
 
 impl FakeSwitch {
-    /// Lets a packet arrive, and advances some packets under way.
+    /// Lets a packet arrive, and advances some of the packets inside the switch.
     pub(super) fn move_packets(&mut self) {
         let Some(mut random) = self.traffic.take() else {
             return;

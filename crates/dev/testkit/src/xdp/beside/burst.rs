@@ -38,8 +38,8 @@ fn map(kind: MapKind, value_bytes: u32) -> Map {
     map.unwrap()
 }
 
-/// Makes a program that sets the last byte of each frame's destination, cycling through `to`, and sends the frame to the first entry of
-/// a device map.
+/// Makes a program that sets the last byte of each frame's destination, cycling through `to`, and sends the frame to
+/// the first entry of a device map.
 fn sender(numbers: &Map, devices: &Map, to: &[u8]) -> Program {
     let mut asm = Assembler::default();
     let dropped = asm.label();
@@ -93,8 +93,8 @@ pub fn send(interface: u32, frame: &[u8], to: &[u8], n_bursts: u32) {
     program.send(frame, n_bursts * FRAMES).unwrap();
 }
 
-/// Pins this thread to one processor, because the XDP program counts for each processor separately how many copies it may
-/// still make.
+/// Pins this thread to one processor, because the XDP program counts for each processor separately how many copies it
+/// may still make.
 pub fn stay() {
     let thread = std::fs::read_link("/proc/thread-self").unwrap();
     let thread = thread.file_name().unwrap();

@@ -277,7 +277,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Follows a call of an extern or of an unknown block: the arguments that it may write get values.
+    /// Follows a call of an extern or of an unknown block: the arguments that the callee may write get values.
     fn unknown_call(&mut self, call: &Call, env: &mut Env) {
         if let (Callee::ExternFunction(name, _), [Some(condition), rest @ ..]) =
             (&call.callee, call.arguments.as_slice())
@@ -343,7 +343,8 @@ impl Flow<'_> {
             Some(used) => self.action(used, &inside),
             None => Some(inside.clone()),
         };
-        // The control plane may set another default action; this choice counts as a condition.
+        // The control plane may set another default action. This choice counts as a condition, under which a value
+        // that is missing on only some paths is not reported.
         let misses = if table.default_is_const {
             default
         } else {
@@ -365,7 +366,7 @@ impl Flow<'_> {
         self.asked = asked.collect();
         for key in &table.keys {
             // Entries may omit a key of any match kind other than these two. So for packets without a header, entries
-            // need not match on its fields.
+            // need not match on the header's fields.
             let may_ask = matches!(&*key.match_kind, "exact" | "lpm");
             let outer = self.certain_only;
             self.certain_only |= !may_ask;

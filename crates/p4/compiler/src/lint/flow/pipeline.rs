@@ -20,8 +20,8 @@ struct Handed {
 }
 
 impl Handed {
-    /// Returns the facts for the next block. This block may drop just the packets for which a value is missing. So what
-    /// may be missing here is not reported in the next block.
+    /// Returns the facts for the next block. This block may drop exactly the packets for which a value is missing. So a
+    /// value that is missing on only some paths is not reported in the next block.
     fn guarded(mut self) -> Self {
         for node in [&mut self.headers, &mut self.metadata] {
             node.map(&|_, fact| {

@@ -116,7 +116,7 @@ impl Flow<'_> {
         let span = self.program.tables[table].span;
         let (hits, misses) = self.apply_table(table, &env, span);
         // An action may run by a hit or by default. The analysis joins both cases, and the choice counts as a
-        // condition.
+        // condition, under which a value that is missing on only some paths is not reported.
         let default = self.program.tables[table]
             .default_action
             .as_ref()
@@ -377,7 +377,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Returns what `env` becomes if the condition has the value `truth`.
+    /// Returns the facts in `env`, changed by what is known if the condition has the value `truth`.
     pub fn refined(&self, condition: &Expr, truth: bool, mut env: Env) -> Env {
         match &condition.kind {
             ExprKind::Unary(UnaryOp::Not, inner) => self.refined(inner, !truth, env),
@@ -511,8 +511,8 @@ impl Flow<'_> {
     }
 }
 
-/// Joins the facts at the ends of branches. If a branch returned or exited, the code after the branches is under a
-/// condition.
+/// Joins the facts at the ends of branches. If a branch returned or exited, the code after the branches counts as code
+/// inside a condition.
 pub fn meet(before: &Env, ends: Vec<State>) -> State {
     let all_go_on = ends.iter().all(Option::is_some);
     let joined = join_states(ends)?;

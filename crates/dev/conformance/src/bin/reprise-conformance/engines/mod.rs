@@ -102,7 +102,8 @@ impl Run {
     }
 
     /// Returns the index of a case's subject (the program that the case runs), and the choices of optimisations to
-    /// compare: all choices if the case runs alone, otherwise some choices, which change each round.
+    /// compare: all choices if only this case runs (`--case`), or some choices, which change each round, if all cases
+    /// run.
     fn plan(&self, number: u64) -> (usize, Vec<usize>) {
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let (subject, round) = (number % self.order.len(), number / self.order.len());

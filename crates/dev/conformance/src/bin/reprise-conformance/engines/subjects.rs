@@ -1,5 +1,6 @@
-//! Lists the subjects: every program that has a packet test, and the SFU programs, with random control calls; and the
-//! SFU programs with conferences.
+//! Lists the subjects. A subject is a program with the source of its control calls. Every program that has a packet
+//! test, and each SFU program, is a subject with random control calls. Each SFU program is also a subject with
+//! conferences.
 
 use std::path::PathBuf;
 
@@ -13,7 +14,7 @@ use testkit::repository::root;
 const CONFERENCES: u64 = 8;
 /// The first conference's seed; each further conference has the next number. Each case also has a seed of its own.
 const CONFERENCE_SEED: u64 = 0x5f0;
-/// How often a subject with state comes in a round, which is one run through all subjects.
+/// How often a subject with state runs in a round, which is one run through all subjects.
 const TIMES_WITH_STATE: usize = 3;
 
 /// A program and the source of its cases: either the program's parser and tables, or a conference.
@@ -59,8 +60,8 @@ impl Subject {
     }
 }
 
-/// Returns the order in which a round runs the subjects, as indexes into `subjects`. Subjects with state, or whose
-/// packets pass again, occur several times.
+/// Returns the order in which a round runs the subjects, as indexes into `subjects`. Subjects with state, and subjects
+/// that recirculate or resubmit packets, occur several times.
 pub fn order(subjects: &[Subject]) -> Vec<usize> {
     let has_state = |at: &usize| {
         let features = subjects[*at].features(Activity::default());
