@@ -1,5 +1,7 @@
 """A conference of eight participants on hosts of all kinds: ffmpeg, GStreamer and JackTrip."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from lab.process import Child
@@ -8,6 +10,7 @@ from tests.service.conference import Conference, hosts
 from tests.service.films import Viewer
 from tests.service.gstreamer import Camera, GstViewer
 from tests.service.network import Place
+from tests.service.running import LIMIT_S
 
 RECEIVES = {
     "ann": ["bob/video", "dan/video"],
@@ -60,14 +63,22 @@ class Everybody:
             for name, pattern in PATTERNS.items()
         }
 
-    def start_music(self) -> list[Child]:
-        """Starts the musicians' JackTrips."""
+    @contextlib.contextmanager
+    def music(self) -> Iterator[list[Child]]:
+        """Runs the musicians' JackTrips during the block."""
         trips = []
         for name, other in zip(MUSICIANS, reversed(MUSICIANS), strict=True):
             host = self._hosts[name]
             port = host.datagrams_port(f"{other}/audio")
             trips.append(host.start(jacktrip.client(name, port), "jacktrip"))
-        return trips
+        try:
+            yield trips
+        finally:
+            # A client that is killed keeps JACK's server from ending for a while.
+            for trip in trips:
+                trip.interrupt()
+            for trip in trips:
+                trip.wait(LIMIT_S)
 
     def _published(self, name: str) -> dict[str, Path]:
         if name in PATTERNS:

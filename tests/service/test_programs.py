@@ -161,8 +161,10 @@ def test_eight_participants_get_what_they_subscribed_to(
         Conference(tmp_path, PLACES) as conference,
     ):
         everybody = Everybody(conference)
-        trips = everybody.start_music()
-        with jacktrip.Sounds(tmp_path, MUSICIANS, N_BLOCKS) as sounds:
+        with (
+            everybody.music() as trips,
+            jacktrip.Sounds(tmp_path, MUSICIANS, N_BLOCKS) as sounds,
+        ):
             sounds.check(
                 lambda: jack.said[-2_000:] + "".join(it.log_text()[-2_000:] for it in trips)
             )
