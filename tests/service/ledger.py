@@ -5,7 +5,6 @@ differences of counters that must stay the same while packets pass.
 """
 
 import contextlib
-import re
 import time
 import urllib.request
 from collections import defaultdict
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from prometheus_client.parser import text_string_to_metric_families
 from reprise_conference import Client
 
 from tests.service.actors import CONFERENCES, Somebody
@@ -30,8 +30,6 @@ N_SAME = 3
 """How many readings must be the same before the switch is taken to be at rest."""
 SETTLES_S = 60.0
 """How long counters may take to agree. It matters only if they do not."""
-SAMPLE = re.compile(r"(\w+)(?:\{(.*)\})? (\S+)")
-LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +78,14 @@ def read(site: Site) -> Counters:
         text = answer.read().decode()
     labelled: dict[str, dict[str, int]] = defaultdict(dict)
     entries: dict[str, dict[str, int]] = {table: {} for table in TABLES}
-    for line in text.splitlines():
-        if line.startswith("#") or (sample := SAMPLE.fullmatch(line)) is None:
-            continue
-        name, labels, value = sample[1], dict(LABEL.findall(sample[2] or "")), float(sample[3])
-        if name == "reprise_entry_packets_total":
-            key = " ".join(of for label, of in labels.items() if label.startswith("key_"))
-            entries[labels["table"]][key] = int(value)
-        elif value == int(value):
-            kind = labels.get("event") or labels.get("reason") or labels.get("port") or ""
-            labelled[name][kind] = int(value)
+    for family in text_string_to_metric_families(text):
+        for name, labels, value, *_ in family.samples:
+            if name == "reprise_entry_packets_total":
+                key = " ".join(of for label, of in labels.items() if label.startswith("key_"))
+                entries[labels["table"]][key] = int(value)
+            elif value.is_integer():
+                kind = labels.get("event") or labels.get("reason") or labels.get("port") or ""
+                labelled[name][kind] = int(value)
     return Counters(
         events=labelled["reprise_packets_total"],
         drops=labelled["reprise_drops_total"],
