@@ -86,11 +86,19 @@ pub enum Misfit {
 }
 
 /// Parses a number or an address of this width: decimal, hexadecimal after `0x`, or in the usual notation of Ethernet,
-/// IPv4 and IPv6 addresses.
+/// IPv4 and IPv6 addresses. A negative decimal number is its two's complement, since P4Info does not say which fields are
+/// signed.
 ///
 /// # Errors
 /// The text is neither a number nor an address of this width, or it is a number that needs more bits.
 pub fn parse(text: &str, bits: u32) -> Result<Vec<u8>, Misfit> {
+    if let Some(digits) = text.strip_prefix('-') {
+        let is_plain = digits.starts_with(|first| ('1'..='9').contains(&first));
+        let number: Option<i64> = is_plain.then(|| text.parse().ok()).flatten();
+        let negative = number.ok_or(Misfit::NoValue)?;
+        let needed = i64::BITS + 1 - negative.leading_ones();
+        return twos_complement(negative, bits).ok_or(Misfit::Bits(needed));
+    }
     let address = match bits {
         MAC_BITS => mac(text).map(|it| it.to_vec()),
         IPV4_BITS => text.parse().ok().map(|ip: Ipv4Addr| ip.octets().to_vec()),
@@ -189,6 +197,17 @@ mod tests {
         assert_eq!(bytes(255u64), [255]);
         assert_eq!(bytes(0x0100u64), [1, 0]);
         assert_eq!(bytes(u64::MAX), [255; 8]);
+    }
+
+    #[test]
+    fn a_negative_number_is_its_twos_complement() {
+        assert_eq!(parse("-5", 8), Ok(vec![0xfb]));
+        assert_eq!(parse("-128", 8), Ok(vec![0x80]));
+        assert_eq!(parse("-129", 8), Err(Misfit::Bits(9)));
+        assert_eq!(parse("-1", 72), Ok(vec![0xff; 9]));
+        for text in ["-", "-0", "-05", "--5", "-0x5"] {
+            assert_eq!(parse(text, 8), Err(Misfit::NoValue), "{text}");
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod conferences;
 mod connections;
+mod description;
 mod encrypted;
 mod events;
 mod failure;
@@ -21,12 +22,10 @@ use axum::http::request::Parts;
 use axum::middleware::from_fn_with_state;
 use axum::response::Json;
 use axum::routing::get;
-use conference_api::{Media, StreamAnswer, StreamMethod, StreamRequest};
+use conference_api::Media;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use utoipa::openapi::OpenApi;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -36,6 +35,8 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::presence::Presence;
 use crate::tokens::{Caller, NotAllowed};
+
+use description::description;
 
 pub use connections::{Connections, Peer};
 pub use failure::Failure;
@@ -96,30 +97,6 @@ fn described() -> OpenApiRouter<App> {
         .routes(routes!(service::get_drain, service::put_drain))
         .routes(routes!(service::get_backup))
         .routes(routes!(service::get_switch))
-}
-
-/// Describes the interface (OpenAPI 3.1).
-fn description() -> OpenApi {
-    let mut description = described().into_openapi();
-    description.info.title = "Reprise conference service".to_owned();
-    description.info.version = "1".to_owned();
-    description.info.description = Some("People join conferences by themselves.".to_owned());
-    let components = description.components.get_or_insert_default();
-    let bearer = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .bearer_format("JWT")
-        .build();
-    components.add_security_scheme("token", SecurityScheme::Http(bearer));
-    // These messages go over event streams. They are no bodies of HTTP requests or responses, so the routes do not add
-    // their schemas.
-    for (name, schema) in [
-        (StreamRequest::name(), StreamRequest::schema()),
-        (StreamMethod::name(), StreamMethod::schema()),
-        (StreamAnswer::name(), StreamAnswer::schema()),
-    ] {
-        components.schemas.insert(name.into_owned(), schema);
-    }
-    description
 }
 
 fn routes(app: App, description: &OpenApi) -> Router {
