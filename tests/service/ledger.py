@@ -83,7 +83,7 @@ def read(site: Site) -> Counters:
             if name == "reprise_entry_packets_total":
                 key = " ".join(of for label, of in labels.items() if label.startswith("key_"))
                 entries[labels["table"]][key] = int(value)
-            elif value.is_integer():
+            elif float(value).is_integer():
                 kind = labels.get("event") or labels.get("reason") or labels.get("port") or ""
                 labelled[name][kind] = int(value)
     return Counters(
