@@ -66,6 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (FolderError, ExperimentError, MarkerError) as error:
         print(f"reprise-lab: {error}", file=sys.stderr)
         return EXIT_USAGE
+    except BrokenPipeError:
+        # Whoever reads the output has enough. What is left in the buffer goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
     except (NamespaceError, ChildError, MissingBuildError, OSError) as error:
         print(f"reprise-lab: {error}", file=sys.stderr)
         return EXIT_FAILED

@@ -6,15 +6,23 @@ from lab.delays import Summary
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with a rule under its header. The first column is left-aligned, the others right."""
+    """A table with a rule under its header. A column that has only numbers is right-aligned."""
     widths = [max(len(row[idx]) for row in (header, *rows)) for idx in range(len(header))]
+    are_numbers = [all(_is_number(row[idx]) for row in rows) for idx in range(len(header))]
 
     def line(cells: Sequence[str]) -> str:
-        aligned = [cells[0].ljust(widths[0])]
-        aligned += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+        aligned = [
+            cell.rjust(width) if is_number else cell.ljust(width)
+            for cell, width, is_number in zip(cells, widths, are_numbers, strict=True)
+        ]
         return "  ".join(aligned).rstrip()
 
     return "\n".join([line(header), line(["-" * width for width in widths]), *map(line, rows)])
+
+
+def _is_number(cell: str) -> bool:
+    """Whether a cell is a number, perhaps with a unit, or stands for one that is missing."""
+    return not cell or cell == "-" or cell.lstrip("+-").startswith(tuple("0123456789"))
 
 
 def milliseconds(seconds: float) -> str:

@@ -18,6 +18,7 @@ from reprise_conference import Client
 
 from tests.service.actors import CONFERENCES, Somebody
 from tests.service.history import History
+from tests.service.running import LIMIT_S
 from tests.service.site import TABLES, Site
 
 VERDICTS, SOCKETS, RECEIVERS = TABLES
@@ -74,7 +75,8 @@ class Counters:
 
 
 def read(site: Site) -> Counters:
-    with urllib.request.urlopen(f"http://{site.metrics_address}/metrics", timeout=60) as answer:
+    url = f"http://{site.metrics_address}/metrics"
+    with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:
         text = answer.read().decode()
     labelled: dict[str, dict[str, int]] = defaultdict(dict)
     entries: dict[str, dict[str, int]] = {table: {} for table in TABLES}
