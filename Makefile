@@ -42,7 +42,7 @@ test lint lint-% test-%: export REPRISE_PROGRAMS = $(CURDIR)/$(PROGRAMS)
 WORKERS ?= 4
 PYTEST := .venv/bin/python -m pytest -p no:cacheprovider
 # Those with the longest tests first, since a file's tests are one after the other.
-PYTHON_TESTS := tests/e2e tests/service tests/study tests/operation tests/pisces tests/rows tests/lab tests/bench tests/model
+PYTHON_TESTS := tests/e2e tests/service tests/study tests/operation tests/pisces tests/rows tests/lab tests/bench tests/srtp tests/model
 # The first run is against a switch in memory, the second against reprise-switch.
 FINSY_TESTS := .venv-finsy/bin/python -m pytest -p no:cacheprovider tests/finsy
 

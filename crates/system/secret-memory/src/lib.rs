@@ -1,9 +1,10 @@
-//! Memory for secrets: a region that is wiped in child processes and left out of core dumps. The crate can also turn
-//! off core dumps of the whole process. Neither of the two protects against users who may read this process's memory
+//! Memory for secrets: a region that is wiped in child processes and left out of core dumps, and a value that is
+//! overwritten when it is dropped. The crate can also turn off core dumps of the whole process. Neither of the two protects against users who may read this process's memory
 //! (root) or against a snapshot of the whole machine.
 #![expect(unsafe_code, reason = "mmap, madvise, prctl and setrlimit")]
 
 use std::io;
+use std::mem::{ManuallyDrop, needs_drop};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
@@ -73,6 +74,39 @@ impl Drop for Wiped {
     }
 }
 
+/// A value on the heap whose bytes are overwritten with zeros when it is dropped: for values of libraries that do not
+/// overwrite their keys themselves. A value that owns other memory, or does something when it is dropped, cannot be one.
+pub struct Overwritten<T>(Box<ManuallyDrop<T>>);
+
+impl<T> Overwritten<T> {
+    const OWNS_NOTHING: () = assert!(!needs_drop::<T>(), "the value owns something");
+
+    pub fn new(value: T) -> Overwritten<T> {
+        let () = Self::OWNS_NOTHING;
+        Overwritten(Box::new(ManuallyDrop::new(value)))
+    }
+
+    fn overwrite(&mut self) {
+        let value: *mut ManuallyDrop<T> = &raw mut *self.0;
+        // SAFETY: the value owns nothing, and only `drop` calls this: nobody reads it as a `T` any more.
+        unsafe { zeroize::zeroize_flat_type(value) };
+    }
+}
+
+impl<T> Deref for Overwritten<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> Drop for Overwritten<T> {
+    fn drop(&mut self) {
+        self.overwrite();
+    }
+}
+
 /// Makes sure that from now on this process leaves no core dump, and that only root can debug it or read its memory.
 ///
 /// # Errors
@@ -122,6 +156,15 @@ mod tests {
         region.fill(7);
         assert!(in_a_child(|| region.iter().all(|byte| *byte == 0)));
         assert!(region.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn the_bytes_of_a_value_become_zeros() {
+        let mut value = Overwritten::new([7_u8; 64]);
+        assert_eq!(*value, [7; 64]);
+        value.overwrite();
+        // For bytes, zeros are a value.
+        assert_eq!(*value, [0; 64]);
     }
 
     #[test]
