@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use conference_api::{Name, TrackPath};
+use conference_client::address;
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -133,7 +134,7 @@ pub struct ServeService {
 #[derive(clap::Args)]
 pub struct Administrator {
     /// The service, as http://HOST:PORT or https://HOST:PORT.
-    #[arg(value_parser = service_url)]
+    #[arg(value_parser = address::checked)]
     pub url: String,
     /// The token of an administrator of all conferences.
     #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
@@ -183,7 +184,7 @@ pub struct Restore {
 #[derive(clap::Args, Debug)]
 pub struct Join {
     /// The service, as http://HOST:PORT or https://HOST:PORT.
-    #[arg(value_parser = service_url)]
+    #[arg(value_parser = address::checked)]
     pub url: String,
     /// The participant's token; it names conference and participant.
     #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
@@ -225,7 +226,7 @@ pub struct Why {
     #[arg(value_name = "PUBLISHER/TRACK", value_parser = path)]
     pub track: TrackPath,
     /// The service, as http://HOST:PORT.
-    #[arg(long, env = "REPRISE_URL", default_value = "http://127.0.0.1:8080", value_parser = service_url)]
+    #[arg(long, env = "REPRISE_URL", default_value = "http://127.0.0.1:8080", value_parser = address::checked)]
     pub url: String,
     /// The participant's token, or an administrator's.
     #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
@@ -238,7 +239,7 @@ pub struct Why {
 #[derive(clap::Args, Debug)]
 pub struct Record {
     /// The service, as http://HOST:PORT.
-    #[arg(value_parser = service_url)]
+    #[arg(value_parser = address::checked)]
     pub url: String,
     /// A participant's token that allows to subscribe. Whoever takes part with it already is replaced.
     #[arg(long, env = "REPRISE_TOKEN", hide_env_values = true)]
@@ -260,7 +261,7 @@ pub struct Record {
 #[command(group(clap::ArgGroup::new("who").required(true).args(["secret", "tokens"])))]
 pub struct Load {
     /// The service, as http://HOST:PORT.
-    #[arg(value_parser = service_url)]
+    #[arg(value_parser = address::checked)]
     pub url: String,
     /// The service's secret (HS256), with which load makes the participants' tokens.
     #[arg(long, value_name = "FILE", requires = "conference")]
@@ -308,16 +309,6 @@ pub struct DoctorOfService {
     pub ca: Option<PathBuf>,
 }
 
-fn service_url(text: &str) -> Result<String, String> {
-    let is_http = |url: &http::Uri| matches!(url.scheme_str(), Some("http" | "https"));
-    match text.parse::<http::Uri>() {
-        Ok(url) if is_http(&url) && url.host().is_some_and(|host| !host.is_empty()) => {
-            Ok(text.to_owned())
-        }
-        _ => Err("expected http://HOST:PORT or https://HOST:PORT".to_owned()),
-    }
-}
-
 fn published(text: &str) -> Result<(Name, PathBuf), String> {
     let (track, file) = text.split_once('=').ok_or("expected TRACK=FILE.sdp")?;
     let track = Name::new(track).map_err(|error| error.to_string())?;
@@ -331,30 +322,4 @@ fn path(text: &str) -> Result<TrackPath, String> {
         participant: name(participant)?,
         track: name(track)?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_services_address_has_a_scheme_and_a_host() {
-        for good in [
-            "http://127.0.0.1:8080",
-            "https://[::1]:8080/",
-            "http://sfu.example",
-        ] {
-            assert_eq!(service_url(good).as_deref(), Ok(good));
-        }
-        for bad in [
-            "127.0.0.1:8080",
-            "sfu.example",
-            "ftp://a",
-            "http://",
-            "http://a b",
-            "",
-        ] {
-            assert!(service_url(bad).is_err(), "{bad}");
-        }
-    }
 }
