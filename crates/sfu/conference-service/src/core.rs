@@ -186,6 +186,7 @@ impl Core {
             store: store.clone(),
             queue,
             metrics,
+            is_failing: false,
         };
         tokio::spawn(writer.run());
         Ok(Core {
@@ -368,6 +369,8 @@ struct Writer {
     store: Store,
     queue: mpsc::Receiver<Job>,
     metrics: Arc<Metrics>,
+    /// Whether the store's last write failed.
+    is_failing: bool,
 }
 
 impl Writer {
@@ -422,21 +425,28 @@ impl Writer {
                 Err(refusal) => answer(job, Err(refusal.into())),
             }
         }
-        let stored = if groups.is_empty() {
-            Ok(())
-        } else {
+        let has_written = !groups.is_empty();
+        let stored = if has_written {
             let began = Instant::now();
             let written = self.store.write(groups).await;
             self.metrics.store_write(written.is_ok(), began.elapsed());
             written
+        } else {
+            Ok(())
         };
         match stored {
             Ok(()) => {
+                if has_written && std::mem::take(&mut self.is_failing) {
+                    tracing::info!("the store takes writes again");
+                }
                 self.publish(done, now_ms).await;
                 true
             }
             Err(error) => {
-                tracing::error!(%error, "the store failed");
+                // A line for each request would fill the rest of the disk.
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    tracing::error!(%error, "the store failed");
+                }
                 // Requests that change nothing fail, too: what they ask for may be in the model only because of another
                 // request in this batch.
                 for (job, _) in done {
@@ -471,6 +481,7 @@ impl Writer {
     /// Reads the store again and again until a reading succeeds. Meanwhile the writer makes no changes. Returns whether
     /// this service still leads.
     async fn read_again(&mut self) -> bool {
+        let mut is_logged = false;
         loop {
             match read(&self.store).await {
                 Ok(read) => {
@@ -479,8 +490,14 @@ impl Writer {
                     self.model = read;
                     return true;
                 }
-                Err(BeginError::Store(StoreError::NoLeader)) => return false,
-                Err(error) => tracing::error!(%error, "the store cannot be read"),
+                Err(BeginError::Store(StoreError::NoLeader | StoreError::InUse(_))) => {
+                    return false;
+                }
+                Err(error) if !is_logged => {
+                    tracing::error!(%error, "the store cannot be read");
+                    is_logged = true;
+                }
+                Err(_) => {}
             }
             tokio::time::sleep(RETRY).await;
         }

@@ -1,10 +1,13 @@
 //! A store in a file (redb). When a batch of writes is acknowledged, the whole batch is on the disk.
+//!
+//! After an error of the disk, redb refuses everything until its file is opened again. So the next call closes and opens
+//! it. Another service may have had the file in between, which its term shows.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use redb::{Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
 
@@ -24,8 +27,11 @@ struct OpenFile {
     path: PathBuf,
     /// Device and inode.
     identity: (u64, u64),
-    database: Database,
+    /// `None` after an error of the disk.
+    database: Mutex<Option<Database>>,
     term: AtomicU64,
+    /// The term to which a call may have raised the term in the file; 0 if none has tried.
+    raised: AtomicU64,
 }
 
 impl std::fmt::Debug for Embedded {
@@ -86,8 +92,9 @@ impl Embedded {
         let file = OpenFile {
             path: path.to_owned(),
             identity: (about.dev(), about.ino()),
-            database,
+            database: Mutex::new(Some(database)),
             term: AtomicU64::new(0),
+            raised: AtomicU64::new(0),
         };
         let term = file
             .begin_term(is_new || is_empty)
@@ -114,13 +121,17 @@ impl Embedded {
     pub async fn raise_term(&self, at_least: u64) -> Result<(), StoreError> {
         self.blocking(move |file| {
             file.expect_there()?;
-            let transaction = file.database.begin_write()?;
-            {
-                let mut about = transaction.open_table(ABOUT)?;
-                let before = about.get("term")?.map_or(0, |it| it.value());
-                about.insert("term", before.max(at_least))?;
-            }
-            transaction.commit()?;
+            file.raised.store(at_least, Ordering::Relaxed);
+            file.with(|database| {
+                let transaction = database.begin_write()?;
+                {
+                    let mut about = transaction.open_table(ABOUT)?;
+                    let before = about.get("term")?.map_or(0, |it| it.value());
+                    about.insert("term", before.max(at_least))?;
+                }
+                transaction.commit()?;
+                Ok(())
+            })?;
             file.term.fetch_max(at_least, Ordering::Relaxed);
             Ok(())
         })
@@ -133,14 +144,16 @@ impl Embedded {
     /// The file cannot be read.
     pub async fn read_all(&self) -> Result<Vec<(String, String)>, StoreError> {
         self.blocking(|file| {
-            let transaction = file.database.begin_read()?;
-            let table = transaction.open_table(RECORDS)?;
-            let mut records = Vec::new();
-            for record in table.iter()? {
-                let (key, value) = record?;
-                records.push((key.value().to_owned(), value.value().to_owned()));
-            }
-            Ok(records)
+            file.with(|database| {
+                let transaction = database.begin_read()?;
+                let table = transaction.open_table(RECORDS)?;
+                let mut records = Vec::new();
+                for record in table.iter()? {
+                    let (key, value) = record?;
+                    records.push((key.value().to_owned(), value.value().to_owned()));
+                }
+                Ok(records)
+            })
         })
         .await
     }
@@ -152,18 +165,20 @@ impl Embedded {
     pub async fn write(&self, groups: Vec<Vec<Write>>) -> Result<(), StoreError> {
         self.blocking(move |file| {
             file.expect_there()?;
-            let transaction = file.database.begin_write()?;
-            {
-                let mut table = transaction.open_table(RECORDS)?;
-                for (key, value) in groups.iter().flatten() {
-                    match value {
-                        Some(value) => table.insert(key.as_str(), value.as_str())?,
-                        None => table.remove(key.as_str())?,
-                    };
+            file.with(|database| {
+                let transaction = database.begin_write()?;
+                {
+                    let mut table = transaction.open_table(RECORDS)?;
+                    for (key, value) in groups.iter().flatten() {
+                        match value {
+                            Some(value) => table.insert(key.as_str(), value.as_str())?,
+                            None => table.remove(key.as_str())?,
+                        };
+                    }
                 }
-            }
-            transaction.commit()?;
-            Ok(())
+                transaction.commit()?;
+                Ok(())
+            })
         })
         .await
     }
@@ -179,20 +194,22 @@ impl Embedded {
     ) -> Result<(), StoreError> {
         self.blocking(move |file| {
             file.expect_there()?;
-            let transaction = file.database.begin_write()?;
-            {
-                let mut table = transaction.open_table(RECORDS)?;
-                let n_records = table.iter()?.count();
-                if n_records > 0 && existing == Existing::Refused {
-                    return Err(Trouble::Store(StoreError::NotEmpty(n_records)));
+            file.with(|database| {
+                let transaction = database.begin_write()?;
+                {
+                    let mut table = transaction.open_table(RECORDS)?;
+                    let n_records = table.iter()?.count();
+                    if n_records > 0 && existing == Existing::Refused {
+                        return Err(Trouble::Store(StoreError::NotEmpty(n_records)));
+                    }
+                    table.retain(|_, _| false)?;
+                    for (key, value) in &records {
+                        table.insert(key.as_str(), value.as_str())?;
+                    }
                 }
-                table.retain(|_, _| false)?;
-                for (key, value) in &records {
-                    table.insert(key.as_str(), value.as_str())?;
-                }
-            }
-            transaction.commit()?;
-            Ok(())
+                transaction.commit()?;
+                Ok(())
+            })
         })
         .await
     }
@@ -222,8 +239,44 @@ impl Embedded {
 }
 
 impl OpenFile {
+    /// Makes a call with the database. Opens the file again if the last call ended with an error of redb.
+    fn with<T>(&self, call: impl FnOnce(&Database) -> Result<T, Trouble>) -> Result<T, Trouble> {
+        let mut held = self.database.lock().unwrap_or_else(PoisonError::into_inner);
+        let database = match held.take() {
+            Some(database) => database,
+            None => self.open_again()?,
+        };
+        let done = call(&database);
+        if !matches!(done, Err(Trouble::Redb(_))) {
+            *held = Some(database);
+        }
+        done
+    }
+
+    fn open_again(&self) -> Result<Database, Trouble> {
+        self.expect_there()?;
+        let database = Database::open(&self.path).map_err(|error| match error {
+            DatabaseError::DatabaseAlreadyOpen => {
+                Trouble::Store(StoreError::InUse(self.path.display().to_string()))
+            }
+            error => Trouble::Redb(error.into()),
+        })?;
+        let about = database.begin_read()?.open_table(ABOUT)?;
+        let term = about.get("term")?.map_or(0, |it| it.value());
+        let own = [&self.term, &self.raised].map(|it| it.load(Ordering::Relaxed));
+        if !own.contains(&term) {
+            return Err(Trouble::Store(StoreError::NoLeader));
+        }
+        drop(about);
+        Ok(database)
+    }
+
     fn begin_term(&self, is_new: bool) -> Result<u64, Trouble> {
-        let transaction = self.database.begin_write()?;
+        self.with(|database| self.begin_term_of(database, is_new))
+    }
+
+    fn begin_term_of(&self, database: &Database, is_new: bool) -> Result<u64, Trouble> {
+        let transaction = database.begin_write()?;
         let mut term = 0;
         {
             let mut about = transaction.open_table(ABOUT)?;
@@ -374,6 +427,46 @@ mod tests {
             .write(vec![vec![put("a", "1")]])
             .await
             .expect("it is back");
+    }
+
+    /// Lets a call end as redb ends it when the disk fails.
+    fn fail(store: &Embedded) {
+        let failed: Result<(), Trouble> = store
+            .file
+            .with(|_| Err(Trouble::Redb(redb::Error::PreviousIo)));
+        assert!(failed.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_store_goes_on_after_an_error_of_the_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = Embedded::open(&folder.path().join("store")).expect("it opens");
+        let a = vec![vec![put("a", "1")]];
+        store.write(a).await.expect("written");
+        fail(&store);
+        assert_eq!(store.read_all().await.expect("read"), owned(&[("a", "1")]));
+        fail(&store);
+        let b = vec![vec![put("b", "2")]];
+        store.write(b).await.expect("written");
+        store.raise_term(9).await.expect("raised");
+        fail(&store);
+        let there = store.read_all().await.expect("read");
+        assert_eq!(there, owned(&[("a", "1"), ("b", "2")]));
+        assert_eq!(store.term(), 9);
+    }
+
+    #[tokio::test]
+    async fn a_store_that_another_service_had_in_between_is_lost() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("store");
+        let store = Embedded::open(&path).expect("it opens");
+        fail(&store);
+        let other = Embedded::open(&path).expect("it is free");
+        let in_use = store.read_all().await.expect_err("in use");
+        assert!(matches!(in_use, StoreError::InUse(_)), "{in_use}");
+        drop(other);
+        let lost = store.write(Vec::new()).await.expect_err("another term");
+        assert!(matches!(lost, StoreError::NoLeader), "{lost}");
     }
 
     #[test]
