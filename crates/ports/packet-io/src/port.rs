@@ -186,8 +186,6 @@ pub struct PortStatistics {
     pub tx_not_udp: u64,
     /// No route to the destination (UDP ports).
     pub tx_unreachable: u64,
-    /// Sent to the port's own address (UDP ports): the datagram would come back at once, and could circle for ever.
-    pub tx_to_itself: u64,
 }
 
 impl PortStatistics {
@@ -211,7 +209,6 @@ impl PortStatistics {
         self.tx_refused += other.tx_refused;
         self.tx_not_udp += other.tx_not_udp;
         self.tx_unreachable += other.tx_unreachable;
-        self.tx_to_itself += other.tx_to_itself;
     }
 
     /// Counts the frames received since `before` as too old instead of received.
@@ -238,7 +235,7 @@ impl PortStatistics {
     }
 
     /// Returns every drop reason's name with its count, the reasons of receiving first.
-    pub fn drops(&self) -> [(&'static str, u64); 15] {
+    pub fn drops(&self) -> [(&'static str, u64); 14] {
         [
             ("rx_ring_full", self.rx_ring_full),
             ("rx_no_buffer", self.rx_no_buffer),
@@ -254,7 +251,6 @@ impl PortStatistics {
             ("tx_refused", self.tx_refused),
             ("tx_not_udp", self.tx_not_udp),
             ("tx_unreachable", self.tx_unreachable),
-            ("tx_to_itself", self.tx_to_itself),
         ]
     }
 }

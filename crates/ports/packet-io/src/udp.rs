@@ -141,16 +141,6 @@ impl UdpPort {
         self.spoken_to.contains(&of_frame).then_some(of_frame)
     }
 
-    /// Whether a datagram to this address would come back to the port.
-    fn is_own(&self, destination: SocketAddr) -> bool {
-        let is_own_ip = if self.local.ip().is_unspecified() {
-            self.spoken_to.contains(&destination.ip())
-        } else {
-            destination.ip() == self.local.ip()
-        };
-        is_own_ip && destination.port() == self.local.port()
-    }
-
     fn send_queue(&mut self) {
         let fd = self.socket.as_fd();
         let send = |first| {
@@ -226,9 +216,6 @@ impl Port for UdpPort {
     fn transmit(&mut self, _now: Nanos, frame: Frame<'_>) -> Result<(), PortError> {
         let frame_bytes = frame.len();
         match Datagram::find([frame.head, frame.payload]) {
-            Some(datagram) if self.is_own(datagram.destination) => {
-                self.statistics.tx_to_itself += 1;
-            }
             Some(datagram) if datagram.destination.is_ipv4() == self.local.is_ipv4() => {
                 let source = self.source(datagram.source);
                 let [head, payload] = datagram.payload;

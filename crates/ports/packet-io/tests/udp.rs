@@ -186,7 +186,6 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
             &not_udp,
             &[0; 13].repeat(2)[..22].to_vec(),
             &frame(from, elsewhere, b"x"),
-            &frame(to, from, b"x"),
             &too_long,
             &frame(from, to, b"last"),
         ] {
@@ -206,7 +205,6 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
             ("tx_too_short", 1),
             ("tx_not_udp", 3),
             ("tx_unreachable", 1),
-            ("tx_to_itself", 1),
         ];
         let counted: Vec<_> = statistics
             .drops()
@@ -215,24 +213,6 @@ fn what_cannot_be_sent_is_counted_by_reason_and_the_others_go() {
             .collect();
         assert_eq!(counted, expected);
         assert_eq!(statistics.tx_frames, 2);
-    });
-}
-
-#[test]
-fn a_port_on_every_address_sends_nothing_to_an_address_at_which_it_was_reached() {
-    in_namespace(|| {
-        ip("link set lo up");
-        let mut port = open("0.0.0.0:5004");
-        let viewer = socket("127.0.0.1:0");
-        let own: SocketAddr = "127.0.0.1:5004".parse().expect("an address");
-        viewer.send_to(b"hello", own).expect("sending");
-        receive(&mut port, 1);
-        let from = viewer.local_addr().expect("an address");
-        send(&mut port, &frame(from, own, b"circles"));
-        send(&mut port, &frame(own, from, b"leaves"));
-        port.flush().expect("sending");
-        let statistics = port.statistics();
-        assert_eq!((statistics.tx_to_itself, statistics.tx_frames), (1, 1));
     });
 }
 
