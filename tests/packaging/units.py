@@ -41,6 +41,14 @@ class Unit:
         """The words of ExecReload, which gets MAINPID in its environment."""
         return self._words("ExecReload")
 
+    @property
+    def hears_reload(self) -> bool:
+        """Whether the service manager takes messages from processes that ExecReload starts.
+
+        Only then does it give them the socket for messages.
+        """
+        return self.all("NotifyAccess") in (["exec"], ["all"])
+
     def _words(self, key: str) -> list[str]:
         words = []
         for word in self.one(key).split():

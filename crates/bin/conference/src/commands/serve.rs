@@ -90,6 +90,10 @@ async fn configured(global: &Global, file: &Path, only_checks: bool) -> Result<(
         gone: config.gone(),
         metrics_names: config.metrics_names,
     };
+    // From now on a signal to reload has a handler. A service that waits until it may lead is ready, too.
+    if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
+        tracing::warn!(%error, "the service manager could not be told that the service is ready");
+    }
     let json = global.json;
     let is_ready = move |address: SocketAddr, _: &Core| {
         let url = format!("{scheme}://{address}");
