@@ -46,7 +46,7 @@ def test_what_was_answered_is_there_and_the_service_goes_on(tmp_path: Path) -> N
         there = site.ask(lambda client: client.conference("c"))["participants"]
         assert {*answered, "later"} <= there.keys()
         log = site.services[0].process.said
-        assert log.count("the store failed") == 1
+        assert log.count("ERROR the store failed") == 1
         assert "the store takes writes again" in log
         assert site.services[0].process.pid == pid
         site.services[0].process.stop()
