@@ -11,7 +11,7 @@ from typing import Any
 from reprise_conference import Client, MediaSocket, NotSignedInError, ProblemError
 
 from tests.service.history import History
-from tests.service.running import participant_token
+from tests.service.running import GRANTS, TOKEN_S, token
 
 CONFERENCES = {"c": ["ann", "bob", "cid", "dan"], "d": ["eve", "fay", "gus"]}
 PACKETS_PER_S = 50.0
@@ -38,8 +38,9 @@ class Somebody:
     ) -> None:
         self.conference, self.name = conference, name
         self._others = [other for other in others if other != name]
-        token = participant_token(conference, name)
-        self._clients = [Client(url, token) for url in urls]
+        exp = int(time.time()) + TOKEN_S
+        its = token(conference=conference, sub=name, grants=GRANTS, exp=exp)
+        self._clients = [Client(url, its) for url in urls]
         self._random = random.Random(seed)
         self._stop = threading.Event()
         self._camera: MediaSocket | None = None

@@ -66,10 +66,17 @@ class Crowd:
         argv = [REPRISE, "load", self._site.leader().url, "--json", "--conference", CONFERENCE]
         argv += ["--secret", self._secret, *OPTIONS]
         words = [str(word) for word in argv]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        self.totals.runs += 1
+        try:
+            done = subprocess.run(
+                words, capture_output=True, text=True, timeout=LIMIT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            # Faults have kept it from ending; its participants are removed before the next audit.
+            self.last_error = f"it did not end within {LIMIT_S:.0f} s"
+            return
         lines = [line for line in done.stdout.splitlines() if '"duplicated"' in line]
         whole: dict[str, Any] = json.loads(lines[-1]) if lines else {}
-        self.totals.runs += 1
         for name in ("joins", "failed", "packets", "lost", "duplicated", "foreign"):
             setattr(self.totals, name, getattr(self.totals, name) + whole.get(name, 0))
         if done.returncode != 0:

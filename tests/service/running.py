@@ -21,6 +21,8 @@ from lab.controller import REPRISE
 from lab.switch import LOSE_NOTHING, SWITCH
 
 SECRET = "0123456789abcdef0123456789abcdef"
+TOKEN_S = 24 * 3_600
+"""How long tokens of a long test are valid: longer than the test, also if a clock jumps."""
 LIMIT_S = 120.0
 """The most time that something may take. It matters only if something hangs."""
 
@@ -34,9 +36,12 @@ def token(secret: str = SECRET, **claims: object) -> str:
     return f"{text}.{_base64(signature)}"
 
 
+GRANTS: dict[str, object] = {"publish": ["audio", "video"], "max_kbps": 10_000, "subscribe": True}
+"""What participants may do, unless a test says otherwise."""
+
+
 def participant_token(conference: str, participant: str, **grants: object) -> str:
-    allowed = {"publish": ["audio", "video"], "max_kbps": 10_000, "subscribe": True}
-    return token(conference=conference, sub=participant, grants=allowed | grants)
+    return token(conference=conference, sub=participant, grants=GRANTS | grants)
 
 
 def _base64(data: bytes) -> str:

@@ -21,7 +21,7 @@ from reprise_conference import Client, ProblemError
 from lab.controller import REPRISE
 from lab.switch import LOSE_NOTHING, SWITCH
 from tests.service.relay import Relay
-from tests.service.running import LIMIT_S, SECRET, Process, free_port, token
+from tests.service.running import LIMIT_S, SECRET, TOKEN_S, Process, free_port, token
 
 FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
 """The library of Debian's package libfaketime.
@@ -89,9 +89,8 @@ class Site:
         self.etcd = self._etcd_nodes() if with_etcd else []
         n_services = 2 if with_etcd else 1
         self.services = [self._service(number, grpc) for number in range(n_services)]
-        self.administrators = [
-            Client(service.url, token(grants={"administer": True})) for service in self.services
-        ]
+        administrator = token(grants={"administer": True}, exp=int(time.time()) + TOKEN_S)
+        self.administrators = [Client(service.url, administrator) for service in self.services]
 
     def _etcd_nodes(self) -> list[Process]:
         clients, peers = free_ports(3), free_ports(3)
