@@ -91,6 +91,9 @@ class Services:
         # accepts its messages only from then on.
         while not (told := self.told()).startswith("MAINPID="):
             assert told == "READY=1"
+        # `reload` ends when the old process is gone, that is, when its parent has waited for it.
+        if pid == self.switch.pid:
+            assert self.switch.wait() == 0, self.switch.said
         assert reload.wait() == 0, reload.said
         return int(told.removeprefix("MAINPID="))
 
@@ -196,7 +199,6 @@ def test_reloads_replace_the_switch_and_no_packet_is_lost(services: Services) ->
         # to pass the switch on, too.
         assert services.switch.pid is not None
         new = services.replace_switch(services.switch.pid)
-        assert services.switch.wait() == 0, services.switch.said
         try:
             new = services.replace_switch(new)
             got = received(receiver, len(numbers))
