@@ -193,16 +193,21 @@ def test_reloads_replace_the_switch_and_no_packet_is_lost(services: Services) ->
                 sender.send(rtp(number))
                 sender.receive(0.001)
 
-        sending = threading.Thread(target=send)
-        sending.start()
+        got: list[bytes] = []
+        threads = [
+            threading.Thread(target=send),
+            threading.Thread(target=lambda: got.extend(received(receiver, len(numbers)))),
+        ]
+        for thread in threads:
+            thread.start()
         # systemd starts only the first process itself; a process that has taken over must be able
         # to pass the switch on, too.
         assert services.switch.pid is not None
         new = services.replace_switch(services.switch.pid)
         try:
             new = services.replace_switch(new)
-            got = received(receiver, len(numbers))
-            sending.join()
+            for thread in threads:
+                thread.join()
             assert got == [rtp(number) for number in numbers]
             expect_forwarding(sender, receiver)
         finally:
