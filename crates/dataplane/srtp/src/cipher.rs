@@ -111,7 +111,7 @@ impl Cipher {
             Keys::Gcm { key, salt } => {
                 let (packet, rest) = room.split_at_mut(n_bytes);
                 let (header, payload) = packet.split_at_mut(n_header_bytes);
-                let nonce = self.nonce(salt, ssrc, index);
+                let nonce = nonce(salt, ssrc, index);
                 let sealed = match self.kind {
                     Kind::Rtp => {
                         key.seal_in_place_separate_tag(nonce, aead::Aad::from(&*header), payload)
@@ -152,7 +152,7 @@ impl Cipher {
         let n_bytes = n_bytes.filter(|it| *it >= n_header_bytes).ok_or(Forged)?;
         match &self.keys {
             Keys::Gcm { key, salt } => {
-                let nonce = self.nonce(salt, ssrc, index);
+                let nonce = nonce(salt, ssrc, index);
                 let (header, rest) = protected.split_at_mut(n_header_bytes);
                 let (sealed, word) = rest.split_at_mut(n_bytes - n_header_bytes + self.tag_bytes);
                 let opened = match self.kind {
@@ -190,21 +190,6 @@ impl Cipher {
         (word & ENCRYPTED != 0).then_some(word & !ENCRYPTED)
     }
 
-    /// RFC 7714, sections 8.1 and 9.1.
-    fn nonce(&self, salt: &[u8; 12], ssrc: u32, index: u64) -> aead::Nonce {
-        let mut nonce = *salt;
-        let mut add = |at: usize, bytes: &[u8]| {
-            nonce[at..]
-                .iter_mut()
-                .zip(bytes)
-                .for_each(|(to, from)| *to ^= from);
-        };
-        add(2, &ssrc.to_be_bytes());
-        // Six bytes: roll-over counter and sequence number, or two zeros and the index of SRTCP.
-        add(6, &index.to_be_bytes()[2..]);
-        aead::Nonce::assume_unique_for_key(nonce)
-    }
-
     /// RFC 3711, section 4.2: the tag of SRTP also covers the roll-over counter, which the packet does not contain.
     fn tag(&self, hmac: &Hmac<Sha1>, clear: &[u8], index: u64) -> [u8; 20] {
         let mut hmac = (*hmac).clone();
@@ -224,18 +209,26 @@ fn rtcp_aad(header: &[u8], word: [u8; 4]) -> [u8; 12] {
     aad
 }
 
+/// RFC 7714, sections 8.1 and 9.1.
+fn nonce(salt: &[u8; 12], ssrc: u32, index: u64) -> aead::Nonce {
+    let mut nonce = *salt;
+    xor_packet(&mut nonce[2..], ssrc, index);
+    aead::Nonce::assume_unique_for_key(nonce)
+}
+
+/// Adds what differs from packet to packet to a salt: the SSRC, and the 48 bits of the index (roll-over counter and
+/// sequence number, or two bytes of zeros and the index of SRTCP).
+fn xor_packet(to: &mut [u8], ssrc: u32, index: u64) {
+    let from = ssrc.to_be_bytes().into_iter();
+    let from = from.chain(index.to_be_bytes().into_iter().skip(2));
+    to.iter_mut().zip(from).for_each(|(to, from)| *to ^= from);
+}
+
 /// RFC 3711, section 4.1.1. The same operation decrypts.
 fn encrypt(key: &[u8; 16], salt: &[u8; 14], ssrc: u32, index: u64, payload: &mut [u8]) {
     let mut counter = [0; 16];
     counter[..14].copy_from_slice(salt);
-    let mut add = |at: usize, bytes: &[u8]| {
-        counter[at..]
-            .iter_mut()
-            .zip(bytes)
-            .for_each(|(to, from)| *to ^= from);
-    };
-    add(4, &ssrc.to_be_bytes());
-    add(8, &index.to_be_bytes()[2..]);
+    xor_packet(&mut counter[4..], ssrc, index);
     Ctr128BE::<Aes128>::new(key.into(), &counter.into()).apply_keystream(payload);
 }
 

@@ -30,7 +30,7 @@ struct OpenFile {
     /// `None` after an error of the disk.
     database: Mutex<Option<Database>>,
     term: AtomicU64,
-    /// The term to which a call may have raised the term in the file; 0 if none has tried.
+    /// The greatest term that [`Embedded::raise_term`] has tried to write, whether it could or not; 0 at first.
     raised: AtomicU64,
 }
 
@@ -121,7 +121,7 @@ impl Embedded {
     pub async fn raise_term(&self, at_least: u64) -> Result<(), StoreError> {
         self.blocking(move |file| {
             file.expect_there()?;
-            file.raised.store(at_least, Ordering::Relaxed);
+            file.raised.fetch_max(at_least, Ordering::Relaxed);
             file.with(|database| {
                 let transaction = database.begin_write()?;
                 {
